@@ -48,7 +48,7 @@ MACHINE = """
 A name from `servonode list machines` or `list programs`, `"package.module:function"`, or `"./file.py:function"` beside
 the launch file ([machines and programs](machines_and_programs.md)). Arguments of the function with defaults are
 options: `[plant.settings]` sets them. A machine may also be a [robot's file](../how_to/robots.md),
-`machine = "panda.urdf"`.
+`machine = "panda.urdf"`, or the table [plant.machine](#plant-machine), which needs no Python.
 
 **Trust a launch file only as far as you would trust code.** It may name Python code, which runs with your rights, in
 `simulate`, `check` and `show` too. `--no-code` (`code=False` in Python) refuses such a file before any of it runs. No
@@ -106,7 +106,32 @@ such as `rho0` of `pursuit`, is computed from the initial state.
 The least norm completes a law with fewer residuals than inputs (`least_norm=True` of its program, or weights here).
 `weights = { U1 = 2.0 }` weighs the square of `U1` twice. Inputs of different units need weights to be compared.
 """
+STATED = """
+A machine without Python: it is part of the launch file, of a recording and of what two computers compare, and no code.
+
+```toml
+[plant.machine]
+name = "cart"
+coordinates = { x = "m", theta = { unit = "rad", description = "angle of the rod, 0 hangs down" } }
+parameters = { M = 2.0, m = 0.5, g = 9.81, L = { default = 0.8, unit = "m", above = 0 } }
+inputs = { F = "x_dot" }                        # or { acts_on = "x_dot", unit = "N", limit = 20.0 }
+terms = { load = "x + L*sin(theta)", height = "-L*cos(theta)" }
+kinetic = "(M*x_dot**2 + m*(load_dot**2 + height_dot**2))/2"
+potential = "m*g*height"
+dissipation = "0.5*x_dot**2"
+outputs = { tip = { expression = "load", unit = "m" } }
+faults = { swung_up = { relation = "abs(theta) < 1.5", text = "the load is above the rail" } }
+safe = { F = "-20*x_dot" }
+```
+
+Expressions are like [residuals](#controller-residuals): `x_dot` is the rate of the coordinate `x`, `x_ddot` its
+acceleration, for outputs. `[plant.parameters]` and `[plant.initial]` change its numbers, as of any machine, in sweeps
+too. With constraints on rates, such as `constraints = { N = "y_dot*cos(psi) - x_dot*sin(psi)" }`, either name as many
+`independent` coordinates as are free, or state `velocities` and the `kinematics` in them. What a table cannot say
+(bodies, trees of links, sensors, jumps) is for a [Python file](machines_and_programs.md#functions-for-a-machine).
+"""
 PROSE = {  # what stands below the keys of a section
+    "plant.machine": STATED,
     "controller.goal.NAME": """
 Each coordinate is one residual: `position` gives `NAME_x`, `NAME_y`, `NAME_z`, `orientation` gives `NAME_rx`,
 `NAME_ry`, `NAME_rz` ([goals of a tool](../how_to/robots.md#goals-of-a-tool)).

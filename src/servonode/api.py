@@ -409,7 +409,7 @@ def _with_references(table: Mapping[str, Any]) -> dict[str, Any]:
     for section, key, kind in WHERE:
         content = table.get(section)
         stated = content.get(key, "") if isinstance(content, Mapping) else ""
-        if isinstance(stated, str):
+        if isinstance(stated, str) or (kind == "Model" and isinstance(stated, Mapping)):  # a machine may be a table
             continue
         if not (callable(stated) or type(stated).__name__ == kind):
             text = f"{_short(stated)} is neither a name nor a function that returns a {kind}, nor a {kind}; give one"

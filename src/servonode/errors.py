@@ -29,15 +29,18 @@ class StatementError(ServonodeError, ValueError):
 class ModelError(StatementError):
     """A machine or program that cannot be derived; the text names the object and the remedy.
 
-    `place` is where in the user's source it is given (a definitions.source_location.Place), None where unknown.
+    `place` is where in the user's source it is given (a definitions.source_location.Place), None where unknown; of a
+    KeyPlace its section and key are the error's.
     """
 
-    def __init__(self, text: str, place: object = None) -> None:
+    def __init__(self, text: str, place: Any = None) -> None:
         super().__init__(text, place)
+        if told := getattr(place, "told", None):
+            self.section, self.key, text = place.file, place.key, told(text)
         self.text, self.place = text, place
 
     def __str__(self) -> str:
-        return f"{self.place}: {self.text}" if self.place else self.text
+        return f"{self.place}: {self.text}" if self.place and not self.section else self.text
 
 
 class CallError(ServonodeError, TypeError):

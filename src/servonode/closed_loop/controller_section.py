@@ -211,8 +211,8 @@ class ControlParts(MachineParts):
         controller, plant, target = self.launch.controller, self.launch.plant, self.launch.target
         if controller is None:
             return None
-        source = program_source(controller, target, plant.machine, self.launch.path.parent)
-        options = _options(controller, plant.machine, source)
+        source = program_source(controller, target, str(plant.machine), self.launch.path.parent)
+        options = _options(controller, str(plant.machine), source)
         believed = believed_source(controller, self.source)
         machine = self.loaded if believed.changes == self.source.changes else load(believed)
         self._believed_machine(believed, machine)  # refused before anything is derived

@@ -36,7 +36,10 @@ def refuse_code(launch: LaunchFile, recorded: Mapping[str, str] | None) -> None:
     Raises UnknownCode.
     """
     program = launch.controller.program if launch.controller else None
-    for section, key, reference in (("plant", "machine", launch.plant.machine), ("controller", "program", program)):
+    for section, key, reference in (
+        ("plant", "machine", str(launch.plant.machine)),
+        ("controller", "program", program),
+    ):
         if not reference or reference in SHIPPED or kind_of(reference) not in CODE:
             continue
         problem, remedy = " is Python code, which --no-code (code=False) refuses", "without --no-code"

@@ -396,7 +396,7 @@ class _Reader:
             self.more[inside] = self.added(struct, inside, table[name])
         for name, field in known.items():
             if field.required and name not in values:
-                if part(field.type, Struct) is None:
+                if not _is_section(field):
                     words = _words(inspect.type_info(field.type))
                     raise self._error(section, name, f"missing; {_remedy(field)}: {words}")
                 values[name] = self._value(section, field, {})
@@ -431,7 +431,7 @@ class _Reader:
         """The value of one key: a struct, a table by name, or a leaf."""
         inside = _dotted(section, field.name)
         by_name, struct = part(field.type, dict), part(field.type, Struct)
-        if struct and by_name is None:
+        if struct and by_name is None and (isinstance(value, dict) or _is_section(field)):
             several = part(field.type, list) is not None
             return self.sections(struct, inside, value) if several else self.section(struct, inside, value)
         if by_name is None or not isinstance(value, dict):
@@ -580,6 +580,11 @@ def _toml_value(raw: str) -> object:
     except (ValueError, RecursionError):
         return raw
     return table["value"] if len(table) == 1 else raw
+
+
+def _is_section(field: FieldInfo) -> bool:
+    """Whether a key is a section, or several of one name, and nothing else."""
+    return part(field.type, Struct) is not None and part(field.type, str) is None
 
 
 @cache

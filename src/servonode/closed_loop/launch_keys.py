@@ -13,6 +13,7 @@ from servonode.bus.topology import CONTROLLER, PLANT, TARGET
 from servonode.controllers.engine.curves import LEAST_DEGREE, MOST_DEGREE
 from servonode.plants.drivers import our_names
 from servonode.plants.keys import MAX_SECONDS, AddedSection, Impairments, Seconds, Share, Wait, key
+from servonode.plants.machine_table import StatedMachine
 
 AUTO = "auto"  # where the machine or servonode chooses
 LARGEST = 1e50  # of any number, whatever its unit: products of a few larger ones would no longer be finite
@@ -263,7 +264,11 @@ class Plant(Section, frozen=True):
     fixed: ClassVar[str] = "machine, driver, ports, drives and sensors are set when the run starts"
 
     machine: Annotated[
-        Text, key("the machine; `servonode list machines` lists them; or the path of a URDF or MJCF file")
+        Text | StatedMachine,
+        key(
+            "the machine; `servonode list machines` lists them; or the path of a URDF or MJCF file, or a table of its "
+            "coordinates and energies"
+        ),
     ]
     driver: Annotated[DriverName, key("the connection between plant node and machine")] = "simulated"
     command: Annotated[

@@ -58,10 +58,11 @@ def _file_settings(plant: Plant, more: Mapping[str, AddedSection]) -> dict[str, 
     Raises:
         KeyRefused: one of other files states something.
     """
-    own = machine_files(plant.machine).section if kind_of(plant.machine) == "robot" else ""
+    reference = str(plant.machine)
+    own = machine_files(reference).section if kind_of(reference) == "robot" else ""
     for name, stated in more.items():
         if name != own and beyond_defaults(stated) and (files := files_with(name)):
-            text = f"machine {plant.machine} is not read from {files.what.partition(',')[0]}; remove the section"
+            text = f"machine {reference} is not read from {files.what.partition(',')[0]}; remove the section"
             raise KeyRefused(name, None, text)
     return beyond_defaults(more[own]) if own in more else {}
 
@@ -410,7 +411,7 @@ def completed(
         integrator=plant.integrator,
         duration=launch.times.duration,
     )
-    found = _prepared(plant.machine, source, preparation, wanted)
+    found = _prepared(source, preparation, wanted)
     if complaint := _complaint(machine, preparation, wanted, found):
         raise KeyRefused(
             "plant", "machine", f"the preparation of {plant.machine} gave {complaint}; correct its function"
@@ -447,12 +448,12 @@ def _complaint(machine: Machine, preparation: Preparation, wanted: Wanted, found
     return "notes that are one text instead of a tuple of texts" if isinstance(notes, str) else ""
 
 
-def _prepared(machine: str, source: MachineSource, preparation: Preparation, wanted: Wanted) -> Prepared:
+def _prepared(source: MachineSource, preparation: Preparation, wanted: Wanted) -> Prepared:
     """What the machine's function gives."""
     with stated_in("plant", "machine"):
         found = source.definition.run(lambda: preparation.prepare(wanted))
     if not isinstance(found, Prepared):
-        text = f"the preparation of {machine} gave {found!r}; let it return Prepared(...)"
+        text = f"the preparation of {source.definition.reference} gave {found!r}; let it return Prepared(...)"
         raise KeyRefused("plant", "machine", text)
     return found
 

@@ -1,13 +1,16 @@
 """Where in a user's file something was given, so that an error can name the line.
 
 A word such as `parameter(...)` remembers the place that calls it. For an argument of a longer call, such as
-`kinetic=` of `Model(...)`, the place is looked up in the source when an error needs it.
+`kinetic=` of `Model(...)`, the place is looked up in the source when an error needs it. A machine that a launch file
+states has keys for places.
 """
 
 import ast
 import linecache
+import re
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from servonode.kernels.syntax import syntax_tree
@@ -50,6 +53,42 @@ class Place:
         source = _source(self.file)
         call = source.calls.get(self.line) if source else None
         return source, next((each.value for each in call.keywords if each.arg == keyword), None) if call else None
+
+
+PYTHON = ((r"^machine \w+: ", ""), (r"\b(\w+)\.rate\b", r"\1_dot"), (r"=\{", " = {"), (r"(?<=\w)=(?=[ ,;.)]|$)", ""))
+
+
+@dataclass(frozen=True)
+class KeyPlace(Place):
+    """A key of a launch file, in place of a line: the section `file` and the `key` in it.
+
+    names: of the tables in the section, of which arguments are given by place.
+    """
+
+    key: str | None = None
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.file}.{self.key}" if self.key else self.file
+
+    def at(self, key: str, name: str | None = None) -> "KeyPlace":
+        """A key of the section, or the entry of that name in its table."""
+        return KeyPlace(self.file, 0, key) if name is None else KeyPlace(f"{self.file}.{key}", 0, name)
+
+    def argument(self, keyword: str, entry: int | None = None, follow: bool = True) -> Place:  # noqa: ARG002
+        names = self.names.get(keyword, ())
+        if self.key:
+            return self
+        return self.at(keyword, names[entry] if entry is not None and entry < len(names) else None)
+
+    def entries(self, keyword: str) -> int | None:  # noqa: ARG002
+        return None
+
+    def told(self, text: str) -> str:
+        """What is said of a machine in the words of its Python form, in those of a launch file."""
+        for python, toml in PYTHON:
+            text = re.sub(python, toml, text)
+        return text
 
 
 def _cell(file: str) -> str:

@@ -114,6 +114,10 @@ class Expression:
         """Its value when it depends on no name, else None."""
         return None if self.tree.value is None else float(self.tree.value)
 
+    def size(self, sizes: Mapping[str, int]) -> int:
+        """How many numbers, names and operations it has; names in `sizes` count as so many."""
+        return sum(sizes.get(node.name, 1) if isinstance(node, Symbol) else 1 for node in _walk(self.tree))
+
     def sympy(self, symbols: Mapping[str, Any]) -> Any:
         """The sympy expression over `symbols` (a real symbol for each of `names`); doubles stay exact.
 

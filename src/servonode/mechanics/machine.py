@@ -175,7 +175,7 @@ class Machine(Tabular):
             if not requirement.met(margin):
                 defaults = {each.name: each.default for each in self.description.parameters}
                 changed = [name for name in requirement.names if values[name] != defaults[name]]
-                raise ParameterError((changed or ["?"])[0], requirement.refusal(*sides))
+                raise ParameterError([*changed, *requirement.names, "?"][0], requirement.refusal(*sides))
         return values
 
     def state(self, values: Mapping[str, float]) -> Array:

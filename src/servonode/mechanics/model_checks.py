@@ -228,7 +228,8 @@ def _broken(model: Model, i: int, A: Matrix, leftover: Expr) -> ModelError:
         return ModelError(
             f"machine {model.name}: no kinematics are given for {', '.join(free)}, so their rates are free, which the "
             f"constraint {each.quantity.name} forbids; state kinematics={{{free[0]}: ..., ...}}, the rates as linear "
-            f"expressions of {wanted} velocities, q' = G v, for which every constraint holds",
+            f"expressions of {wanted} velocities, q' = G v, for which every constraint holds, or name as many "
+            "coordinates in independent=",
             each.place,
         )
     return ModelError(

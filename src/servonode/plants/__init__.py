@@ -14,6 +14,7 @@ from servonode.mechanics.changes import Changes, changed
 from servonode.mechanics.machine import Machine
 from servonode.mechanics.machine import load_machine as _load
 from servonode.plants.machine_files import FileParts, Solids, machine_files
+from servonode.plants.machine_table import StatedMachine, TableDefinition
 from servonode.plants.physical_model import PhysicalModel
 from servonode.plants.prepare import Preparation
 from servonode.plants.view import View
@@ -136,13 +137,15 @@ class MachineSource:
         return views
 
 
-def find_machine(reference: str, folder: Path) -> Definition:
-    """The definition of a machine: a name in PLANTS, an entry point, "package.module:model", "./file.py:model", or the
-    path of a file that a wing or another package reads, as a robot's.
+def find_machine(reference: str | StatedMachine, folder: Path) -> Definition:
+    """The definition of a machine: a name in PLANTS, an entry point, "package.module:model", "./file.py:model", the
+    path of a file that a wing or another package reads, as a robot's, or the machine itself, as a launch file has it.
 
     Raises:
         NotFound: there is no such machine; ModelError: its file is not Python.
     """
+    if isinstance(reference, StatedMachine):
+        return TableDefinition.of(reference, folder)
     if kind_of(reference) == "robot":
         return machine_files(reference).find(reference, folder)
     packaged = {name: f"servonode.plants.{name}" for name in PLANTS}

@@ -26,7 +26,9 @@ def kind_of(needed: dict[str, Any], bases: tuple[Any, ...] = (), **optional: Any
 HEADER = kind_of({"t": float, "node": str, **dict.fromkeys(("seq", "run", "k", "mono", "src"), int)})
 SCHEMA: Any = kind_of({"title": str})
 _RUN: Any = kind_of({"mode": str, "seed": int})
-_TABLE: Any = kind_of({"plant": kind_of({"machine": str}), "run": _RUN}, controller=dict[str, Any])
+_TABLE: Any = kind_of(
+    {"plant": kind_of({"machine": str | kind_of({"name": str})}), "run": _RUN}, controller=dict[str, Any]
+)
 _PATH: Any = Annotated[str, msgspec.Meta(pattern="^[^\0]*$")]
 STORED_LAUNCH: Any = kind_of({"table": _TABLE, "path": _PATH, "file": str | None})
 _CLOCK: Any = kind_of({"wall_ns": int, "mono_ns": int})

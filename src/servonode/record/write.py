@@ -228,11 +228,11 @@ def _write_drawn(writer: "Writer", drawn: Iterable[Drawn]) -> None:
 def described(about: dict[str, Any]) -> dict[str, str]:
     """What a bag's metadata says of its run; all values are texts."""
     table, made_by = about["launch"]["table"], about["made_by"]
-    controller = table.get("controller", {})
+    controller, machine = table.get("controller", {}), table["plant"]["machine"]
     return {
         "format": str(FORMAT),
         "run": about["run"],
-        "machine": table["plant"]["machine"],
+        "machine": machine if isinstance(machine, str) else machine["name"],
         "program": controller.get("program") or ("residuals" if controller.get("residuals") else ""),
         "mode": table["run"]["mode"],
         "seed": str(table["run"]["seed"]),

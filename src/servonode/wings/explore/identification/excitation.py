@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from msgspec import structs
+from msgspec import structs, to_builtins
 
 from servonode.arrays import Array
 from servonode.closed_loop.added_sections import defaults
@@ -331,15 +331,16 @@ _Design = _Inputs | _Goals  # what signals act on
 def stated_table(closed_loop: ClosedLoop) -> dict[str, Any]:
     """The launch file as a table, without what has its default."""
     launch = closed_loop.stated
+    machine = to_builtins(launch.plant.machine)
     bare = {
         "run": {"duration": 1.0},
-        "plant": {"machine": launch.plant.machine},
+        "plant": {"machine": machine},
         "controller": {"program": "open_loop"},
     }
     more = {name: unset for name, each in launch.more.items() if (unset := defaults(type(each))) is not None}
     found = _differing(table_of(launch), table_of(structs.replace(launch_of_table(bare), more=more)))
     found["run"] = {"duration": launch.run.duration} | found.get("run", {})
-    found["plant"] = {"machine": launch.plant.machine} | found.get("plant", {})
+    found["plant"] = {"machine": machine} | found.get("plant", {})
     return found
 
 
@@ -379,7 +380,7 @@ def write_next(proposed: NextExperiment, closed_loop: ClosedLoop, file: Path) ->
 
 def _moved(section: dict[str, Any], key: str, folder: Path, to: Path) -> dict[str, Any]:
     """The section with a reference to a Python file as seen from another folder."""
-    stated = section.get(key, "")
+    stated = str(section.get(key, ""))  # a machine may be a table
     path, colon, name = stated.partition(":")
     if not path.endswith(".py") or Path(path).is_absolute():
         return section
