@@ -48,7 +48,7 @@ MACHINE = """
 A name from `servonode list machines` or `list programs`, `"package.module:function"`, or `"./file.py:function"` beside
 the launch file ([machines and programs](machines_and_programs.md)). Arguments of the function with defaults are
 options: `[plant.settings]` sets them. A machine may also be a [robot's file](../how_to/robots.md),
-`machine = "panda.urdf"`, or the table [plant.machine](#plant-machine), which needs no Python.
+`machine = "panda.urdf"`, or the table [plant.machine](#plantmachine), which needs no Python.
 
 **Trust a launch file only as far as you would trust code.** It may name Python code, which runs with your rights, in
 `simulate`, `check` and `show` too. `--no-code` (`code=False` in Python) refuses such a file before any of it runs. No
@@ -124,7 +124,7 @@ faults = { swung_up = { relation = "abs(theta) < 1.5", text = "the load is above
 safe = { F = "-20*x_dot" }
 ```
 
-Expressions are like [residuals](#controller-residuals): `x_dot` is the rate of the coordinate `x`, `x_ddot` its
+Expressions are like [residuals](#controllerresiduals): `x_dot` is the rate of the coordinate `x`, `x_ddot` its
 acceleration, for outputs. `[plant.parameters]` and `[plant.initial]` change its numbers, as of any machine, in sweeps
 too. With constraints on rates, such as `constraints = { N = "y_dot*cos(psi) - x_dot*sin(psi)" }`, either name as many
 `independent` coordinates as are free, or state `velocities` and the `kinematics` in them. What a table cannot say
