@@ -8,6 +8,7 @@ const REPORT = {
   high: 176, // pixels of a logarithmic panel
   least: 170, // pixels of a view
   head: 90, // pixels of a view beside what is drawn
+  pieces: 300, // of the time that is shown, at least: as many as the panel has pixels
   pale: 0.3, // opacity of the first run behind another one
   looked: 40, // instants at which another run's machine is looked at, for limits that hold it
   widest: 20, // times the first run's extent that a view shows at most
@@ -60,10 +61,9 @@ class RunPanel extends Panel {
   // The first run behind what is shown.
   paintPale() {
     if (!this.pale) return;
-    const { plot, spec, range } = this;
+    const { plot, spec } = this;
     const { ctx: pen, bbox } = plot;
-    const [t, ...curves] = this.pale;
-    const [first, last] = [Math.max(rowAt(t, range[0]) - 1, 0), Math.min(rowAt(t, range[1]) + 1, t.length)];
+    const [t, ...curves] = this.behind;
     pen.save();
     pen.beginPath();
     pen.rect(bbox.left, bbox.top, bbox.width, bbox.height);
@@ -74,7 +74,7 @@ class RunPanel extends Panel {
       pen.setLineDash((spec.curves[i].dash ?? []).map((each) => each * uPlot.pxRatio));
       pen.beginPath();
       let known = false;
-      for (let row = first; row < last; row += 1) {
+      for (let row = 0; row < t.length; row += 1) {
         const value = curve[row];
         if (value === undefined) continue;
         if (value !== null) pen[known ? "lineTo" : "moveTo"](plot.valToPos(t[row], "x", true), plot.valToPos(value, "y", true));
@@ -109,11 +109,11 @@ class RunPanel extends Panel {
     this.faults = (this.spec.marks || []).map(({ t, text }) => ({ t, element: this.line("bad", text) }));
   }
 
-  // Rows in and beside what is shown.
+  // Rows in and beside what is shown, those of the first run too.
   gather(_, from, to) {
-    const t = this.spec.data[0];
-    const [first, last] = [Math.max(rowAt(t, from) - 1, 0), Math.min(rowAt(t, to) + 1, t.length)];
-    this.data = this.spec.data.map((column) => column.slice(first, last));
+    const pieces = Math.max(this.size.width, REPORT.pieces);
+    this.data = gathered(this.spec.data, from, to, pieces, this.spec.logarithmic);
+    this.behind = this.pale && gathered(this.pale, from, to, pieces, this.spec.logarithmic);
   }
 
   // All of the time has the limits of the report picture, a part of it those of what it shows.
@@ -147,15 +147,16 @@ class RunPanel extends Panel {
 
   // Without a cursor the values at the slider's time; in a gap no value is shown.
   tell(index) {
-    const t = this.data[0];
-    const row = index ?? (this.time === undefined ? t.length - 1 : Math.max(rowAt(t, this.time + 1e-9) - 1, 0));
+    const [t, ...curves] = this.spec.data;
+    const time = index === null || index === undefined ? null : this.data[0][index];
+    const row = Math.max(rowAt(t, (time ?? this.time ?? Infinity) + 1e-9) - 1, 0);
     this.values.forEach((output, i) => {
-      const curve = this.data[i + 1];
-      let at = Math.max(row, 0);
-      while (at > 0 && curve[at] === undefined) at -= 1;
-      output.textContent = Number.isFinite(curve[at]) ? short(curve[at]) : "–";
+      let at = row;
+      while (at > 0 && drawable(curves[i][at], this.spec.logarithmic) === undefined) at -= 1;
+      const value = drawable(curves[i][at], this.spec.logarithmic);
+      output.textContent = Number.isFinite(value) ? short(value) : "–";
     });
-    this.onTell?.(index === null || index === undefined ? null : t[index]);
+    this.onTell?.(time);
   }
 }
 
@@ -206,6 +207,34 @@ class RunView extends MachineView {
   }
 }
 
+// The rows of some time as they are drawn; of many rows the lowest and the highest value of each piece.
+function gathered([t, ...columns], from, to, pieces, logarithmic) {
+  const [first, last] = [Math.max(rowAt(t, from) - 1, 0), Math.min(rowAt(t, to) + 1, t.length)];
+  const count = last - first;
+  if (count <= 2 * pieces) {
+    return [Array.from(t.slice(first, last)), ...columns.map((column) => Array.from(column.slice(first, last), (value) => drawable(value, logarithmic)))];
+  }
+  const start = (piece) => first + Math.floor((piece * count) / pieces);
+  const times = new Array(2 * pieces);
+  for (let i = 0; i < pieces; i += 1) [times[2 * i], times[2 * i + 1]] = [t[start(i)], t[start(i + 1) - 1]];
+  return [times, ...columns.map((column) => {
+    const found = new Array(2 * pieces).fill(null);
+    for (let i = 0; i < pieces; i += 1) {
+      let [low, high] = [-1, -1];
+      for (let row = start(i); row < start(i + 1); row += 1) {
+        const value = drawable(column[row], logarithmic);
+        if (value === null || value === undefined) continue;
+        if (low < 0 || value < drawable(column[low], logarithmic)) low = row;
+        if (high < 0 || value > drawable(column[high], logarithmic)) high = row;
+      }
+      if (low < 0) continue;
+      found[2 * i] = drawable(column[Math.min(low, high)], logarithmic);
+      found[2 * i + 1] = drawable(column[Math.max(low, high)], logarithmic);
+    }
+    return found;
+  })];
+}
+
 // The least range that holds both.
 function joined([low, high], [from, to]) {
   return [Math.min(low, from), Math.max(high, to)];
@@ -216,9 +245,10 @@ function widened(own, [, ...curves], spec) {
   let [low, high] = [Infinity, -Infinity];
   for (const curve of curves) {
     for (const value of curve) {
-      if (value === null || value === undefined) continue;
-      if (value < low) low = value;
-      if (value > high) high = value;
+      const size = drawable(value, spec.logarithmic);
+      if (size === null || size === undefined) continue;
+      if (size < low) low = size;
+      if (size > high) high = size;
     }
   }
   if (low > high || (own && own[0] <= low && high <= own[1])) return own;
@@ -278,8 +308,7 @@ class Report {
   // panels
 
   rowsOf(spec, { t, columns }) {
-    const drawn = (column) => Array.from(columns[column] ?? new Float32Array(t.length).fill(NaN), (value) => drawable(value, spec.logarithmic));
-    return [Array.from(t), ...spec.curves.map(({ column }) => drawn(column))];
+    return [t, ...spec.curves.map(({ column }) => columns[column] ?? new Float32Array(t.length).fill(NaN))];
   }
 
   fill(panel, held) {
