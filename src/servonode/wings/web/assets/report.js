@@ -60,7 +60,7 @@ class RunPanel extends Panel {
 
   // The first run behind what is shown.
   paintPale() {
-    if (!this.pale) return;
+    if (!this.behind) return;
     const { plot, spec } = this;
     const { ctx: pen, bbox } = plot;
     const [t, ...curves] = this.behind;

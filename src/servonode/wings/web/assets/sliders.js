@@ -12,9 +12,13 @@ const VARY = {
   few: 6, // sliders of a group that is open at first
   steps: 200, // of a slider, at least
   longest: 4000, // letters of a fragment
+  unwritten: "goal.speed", // the one key that is none of a launch file
   saved: 250, // ms without a change, after which the address has it
-  groups: ["gains", "goals", "start", "parameters", "disturbance", "limits", "timing"],
-  named: { gains: "Gains", goals: "Goals", start: "Start", parameters: "Parameters", disturbance: "Disturbance", limits: "Limits", timing: "Timing" },
+  groups: ["gains", "goals", "start", "parameters", "assumed", "disturbance", "limits", "timing"],
+  named: {
+    gains: "Gains", goals: "Goals", start: "Start", parameters: "Parameters of the machine", assumed: "Parameters that the law assumes",
+    disturbance: "Disturbances", limits: "Limits", timing: "Timing",
+  },
 };
 
 function made(tag, style = "", text = "", fill = {}) {
@@ -42,10 +46,10 @@ function quoted(word) {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
-// The round step of a slider.
-function stepOf({ low, high, whole }) {
-  if (whole) return 1;
-  return 10 ** Math.floor(Math.log10((high - low) / VARY.steps));
+// The round step of a slider; a key whose numbers are multiples of a step has a multiple of it.
+function stepOf({ low, high, unit }) {
+  const step = 10 ** Math.floor(Math.log10((high - low) / VARY.steps));
+  return unit ? Math.max(unit, Math.round(step / unit) * unit) : step;
 }
 
 // A number of the run: its name, a slider, a field, and the value of the first run, which a click gives back.
@@ -54,12 +58,14 @@ class Knob {
     this.key = key;
     this.onChange = onChange;
     this.value = key.value;
-    this.range = { low: Math.min(key.low, key.value), high: Math.max(key.high, key.value), whole: key.whole };
+    this.range = { low: Math.min(key.low, key.value), high: Math.max(key.high, key.value), unit: key.whole ? 1 : key.step };
     if (!(this.range.high > this.range.low)) this.range.high = this.range.low + 1;
-    const name = key.title || key.key;
+    const symbol = key.key.split(".").at(-1);
+    const name = key.title || symbol;
     this.box = made("div", "knob");
     const head = this.box.appendChild(made("div", "of"));
-    head.appendChild(made("span", "", name, { title: `${name}: ${key.key}` }));
+    const title = head.appendChild(made("span", "", "", { title: `${name}: ${key.key}` }));
+    title.append(made("code", "", symbol), name === symbol ? "" : ` ${name}`);
     this.back = head.appendChild(made("button", "back", written(key.value, key.whole), { type: "button" }));
     this.back.title = "back to the first run's";
     this.back.setAttribute("aria-label", `${name}: back to ${this.back.textContent}`);
@@ -132,13 +138,17 @@ class Passed {
 
   get line() {
     const { name, set } = this.command;
-    const all = { ...set, ...Object.fromEntries(this.changed) };
+    const all = { ...set, ...Object.fromEntries(this.changed.filter(([key]) => key !== VARY.unwritten)) };
     return ["servonode", "simulate", name, ...Object.entries(all).flatMap(([key, value]) => ["--set", `${key}=${value}`])].map(quoted).join(" ");
   }
 
   get toml() {
     const tables = new Map();
     for (const [key, value] of this.changed) {
+      if (key === VARY.unwritten) {
+        tables.set("", [`# no key of a launch file, but of Python: values={"${key}": ${value}}`]);
+        continue;
+      }
       const names = key.split(".");
       const listed = names.findIndex((name) => /^\d+$/.test(name));
       const word = (name) => (/^[\w-]+$/.test(name) ? name : JSON.stringify(name));
@@ -196,7 +206,8 @@ class Varied {
     const first = [...new Set(offered)].filter((key) => known.has(key));
     const odd = offered.filter((key) => !known.has(key));
     if (odd.length) this.note.textContent += `; not varied here: ${odd.join(", ")}`;
-    const order = (key) => [...VARY.groups, key.group].indexOf(key.group);
+    const groupOf = ({ key, group }) => (group === "parameters" && key.startsWith("controller.") ? "assumed" : group);
+    const order = (key) => [...VARY.groups, groupOf(key)].indexOf(groupOf(key));
     const sorted = [...this.live.keys].sort((a, b) => order(a) - order(b));
     this.telling = new Set((first.length ? first : sorted.map(({ key }) => key)).slice(0, VARY.told));
     if (first.length) details.append(...first.map((key) => this.knob(known.get(key))));
@@ -206,8 +217,8 @@ class Varied {
       details.replaceChildren(this.said, ...boxes.filter((box) => box.classList.contains("telling")));
       rest.length = 0;
     }
-    for (const group of new Set(rest.map((key) => key.group))) {
-      const keys = rest.filter((key) => key.group === group);
+    for (const group of new Set(rest.map(groupOf))) {
+      const keys = rest.filter((key) => groupOf(key) === group);
       const open = !first.length && keys.length <= VARY.few && ["gains", "goals", "start"].includes(group);
       const part = details.appendChild(made("details", "group", "", { open }));
       part.appendChild(made("summary", "", `${VARY.named[group] ?? group} `)).append(made("small", "", String(keys.length)));
@@ -316,7 +327,7 @@ class Varied {
     document.body.classList.toggle("varied", Boolean(shown));
     this.refuse(refused);
     const faults = (run?.marks ?? []).map(({ t, text }) => `fault at t = ${t.toFixed(3)} s: ${text}`);
-    const end = run && (faults.join("; ") || `no fault in ${short(run.t.at(-1))} s`);
+    const end = run && [faults.join("; ") || `no fault in ${short(run.t.at(-1))} s`, ...(run.reached ?? [])].join(" · ");
     this.tell(refused ? "This run is refused." : end ? `${end} · ${ms < 10 ? ms.toFixed(1) : ms.toFixed(0)} ms · first run pale` : "");
     this.said.classList.toggle("bad", Boolean(refused || faults.length));
     if (!this.seen.hidden) this.showText(true);
