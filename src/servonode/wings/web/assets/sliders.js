@@ -209,7 +209,7 @@ class Varied {
     const groupOf = ({ key, group }) => (group === "parameters" && key.startsWith("controller.") ? "assumed" : group);
     const order = (key) => [...VARY.groups, groupOf(key)].indexOf(groupOf(key));
     const sorted = [...this.live.keys].sort((a, b) => order(a) - order(b));
-    this.telling = new Set((first.length ? first : sorted.map(({ key }) => key)).slice(0, VARY.told));
+    this.telling = new Set((first.length ? first : this.mostTelling(sorted)).slice(0, VARY.told));
     if (first.length) details.append(...first.map((key) => this.knob(known.get(key))));
     const rest = sorted.filter(({ key }) => !first.includes(key));
     if (figured()) {
@@ -228,6 +228,12 @@ class Varied {
     this.box.replaceChildren(details);
     this.box.hidden = false;
     this.tell();
+  }
+
+  // The keys that a figure offers: a gain, goals, a start, then more of them.
+  mostTelling(sorted) {
+    const some = ([group, n]) => sorted.filter((key) => key.group === group).slice(0, n);
+    return [...new Set([...[["gains", 1], ["goals", 2], ["start", 1]].flatMap(some), ...sorted].map(({ key }) => key))];
   }
 
   knob(key) {
