@@ -33,6 +33,10 @@ class RunPanel extends Panel {
     super(parent, spec, spec.logarithmic ? { ...options, height: REPORT.high } : options);
     this.onTime = onTime;
     this.tell(null);
+    new IntersectionObserver(([{ isIntersecting }]) => {
+      this.away = !isIntersecting; // from the window
+      if (!this.away && this.late) this.show(null, ...this.range);
+    }).observe(this.box);
   }
 
   options() {
@@ -122,7 +126,11 @@ class RunPanel extends Panel {
     if (!this.limits) super.follow();
   }
 
-  show(columns, from, to) {
+  // held: a panel that nobody sees is drawn later.
+  show(columns, from, to, held = false) {
+    this.range = [from, to];
+    this.late = held && this.away;
+    if (this.late) return;
     const t = this.spec.data[0];
     this.whole = !t.length || (from <= t[0] && t[t.length - 1] <= to);
     super.show(columns, from, to);
@@ -301,7 +309,7 @@ class Report {
     this.views.forEach(({ view, own }, k) => view.take(this.run, k, own, held));
     if (this.slider) this.slider.max = Math.max(this.run.instants.length - 1, 0);
     this.shown = undefined;
-    this.zoom(...(whole ? [null] : this.range));
+    this.zoom(...(whole ? [null, null] : this.range), held);
     this.go(last ? this.span[1] : this.time);
   }
 
@@ -356,9 +364,9 @@ class Report {
     });
   }
 
-  zoom(low, high) {
+  zoom(low, high, held = false) {
     this.range = low === null || !(high > low) ? this.span : [Math.max(low, this.span[0]), Math.min(high, this.span[1])];
-    for (const panel of this.panels) panel.show(null, ...this.range);
+    for (const panel of this.panels) panel.show(null, ...this.range, held);
   }
 
   // views and time
