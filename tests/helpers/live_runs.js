@@ -16,7 +16,9 @@ const text = (numbers) => Buffer.from(numbers.buffer, numbers.byteOffset, number
     for (const values of several) {
       const { t, columns, ...more } = await run.compute(values);
       const numbers = Object.fromEntries(Object.entries(columns).map(([name, each]) => [name, text(each)]));
-      runs.push({ ...more, t: text(t), columns: numbers, instants: more.instants.length });
+      const last = more.instants.length - 1;
+      const shapes = live.views.map((_, k) => (last < 0 ? [] : [0, last >> 1, last].map((i) => more.shapes(i, k))));
+      runs.push({ ...more, t: text(t), columns: numbers, instants: Array.from(more.instants), drawn: null, shapes });
     }
     found.push({ first: { largest: Number.isFinite(largest) ? largest : null, ok, column }, runs });
   }

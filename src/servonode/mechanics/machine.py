@@ -311,14 +311,19 @@ class Machine(Tabular):
         """
         out = np.zeros(self.description.n_drawn)
         if len(out):
-            _drawing_of(self.kernel.__name__).drawing(t, x, u, self.c, magnification, self._S, self._y, out)
+            self.drawing_kernel.drawing(t, x, u, self.c, magnification, self._S, self._y, out)
         return out
+
+    @property
+    def drawing_kernel(self) -> MachineKernel:
+        """The module of its drawing, of a machine with one. CacheError: the cache cannot be used."""
+        return _drawing_of(self.kernel.__name__)
 
     def drawing_of_rows(self, t: Array, x: Array, u: Array) -> Array:
         """`drawing` of each row (n, n_drawn)."""
         out = np.zeros((len(t), self.description.n_drawn))
         if out.size:
-            _drawing_of(self.kernel.__name__).drawn(len(t), t, x, u, self.c, 1.0, self._S, self._y, out)
+            self.drawing_kernel.drawn(len(t), t, x, u, self.c, 1.0, self._S, self._y, out)
         return out
 
     def warnings(self, t: float, x: Array, u: Array) -> list[str]:

@@ -122,6 +122,12 @@ def drawn_views(machine: Machine, stated: Sequence[View], file: str) -> tuple[Vi
     return tuple(found)
 
 
+def drawing_behind(view: View) -> Drawn | None:
+    """What of a machine's drawing a view shows; None: its outline is a function of the machine's file."""
+    of = getattr(getattr(view.outline, "func", None), "__self__", None)
+    return of if isinstance(of, Drawn) else None
+
+
 BESIDE = ("outline", "guides", "arrows", "caption", "paths", "inertias", "frames")  # of a VIEW, beside a drawing
 
 

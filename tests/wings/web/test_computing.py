@@ -9,8 +9,11 @@ import servonode
 from servonode.closed_loop.launch_file import packaged
 from servonode.errors import ServonodeError
 from servonode.record.run import Run
-from servonode.simulation.simulate import can_fuse
+from servonode.simulation.simulate import can_fuse, simulate_fused
+from servonode.views.panels import columns_of
+from servonode.views.scene import Scene
 from servonode.wings.web.computing import live_of
+from servonode.wings.web.html_report import Motion, recorded_views
 from tests.helpers.live_runs import apart, before_fault, computed, needs_node
 
 ALIKE = 1e-9  # of a column's range
@@ -38,7 +41,7 @@ def check(found: dict[str, tuple[Run, dict[str, Any]]]) -> None:
     for (name, (run, live)), result in zip(found.items(), results, strict=True):
         (again,) = result["runs"]
         end = before_fault(run)
-        differences = apart(again["columns"], servonode_columns(run), end)
+        differences = apart(again["columns"], columns_of(run), end)
         worst = max(differences, key=lambda each: differences[each])
         print(f"{name}: {len(live['module']) * 3 // 4} bytes, {differences[worst]:.1e} of the range of {worst}")
         assert len(live["module"]) * 3 // 4 <= LARGEST, name
@@ -47,12 +50,24 @@ def check(found: dict[str, tuple[Run, dict[str, Any]]]) -> None:
         assert max(differences.values()) <= ALIKE, (name, worst, differences[worst])
         faults = [(each["t"], f"{each['name']}: {each['text']}") for each in run.faults[:1]]
         assert [(each["t"], each["text"]) for each in again["marks"]] == faults
+        if not faults:
+            check_pictures(run, again)
 
 
-def servonode_columns(run: Run) -> Any:
-    from servonode.views.panels import columns_of
-
-    return columns_of(run)
+def check_pictures(run: Run, again: dict[str, Any]) -> None:
+    """The machine is drawn as Python draws it, at three instants, but for the digits of the file."""
+    motion = Motion.of(run.t)
+    assert again["instants"] == run.t[motion.instants].tolist()
+    last = len(motion.instants) - 1
+    for k, view in enumerate(recorded_views(Scene.of(run), motion, columns_of(run))):
+        for found, i in zip(again["shapes"][k], (0, last >> 1, last), strict=True):
+            known = view["shapes"][i]
+            assert found["caption"] == known["caption"]
+            assert [each["name"] for each in found["arrows"]] == [each["name"] for each in known["arrows"]]
+            for kind in ("lines", "guides"):
+                assert len(found[kind]) == len(known[kind]), kind
+                for line, wanted in zip(found[kind], known[kind], strict=True):
+                    assert np.allclose(line, wanted, rtol=0, atol=1e-2)
 
 
 @needs_node
@@ -64,3 +79,80 @@ def test_a_report_computes_its_run_again() -> None:
 @pytest.mark.slow
 def test_reports_of_all_packaged_launch_files_compute_their_runs() -> None:
     check(lives(packaged()))
+
+
+OTHERS = {
+    "trailer_reverse": {"controller.gains.lambda": 3.3, "plant.parameters.m1": 5.0, "controller.delay": 2.0},
+    "trailer_pursuit": {"goal.speed": 1.2, "run.duration": 20.0, "controller.period": 0.02},
+    "trailer_coast": {"plant.initial.phi": 0.5, "plant.parameters.c_b": 0.2},
+}
+
+
+@needs_node
+def test_with_other_numbers_it_computes_what_a_simulation_does() -> None:
+    base = {name: servonode.load(name) for name in OTHERS}
+    found = computed([(live_of(base[name].simulate()), [values]) for name, values in OTHERS.items()])
+    for (name, values), each in zip(OTHERS.items(), found, strict=True):
+        (again,) = each["runs"]
+        known = base[name].simulate(values=values, every=_every(again))
+        assert again["refused"] is None
+        assert np.array_equal(again["t"], known.t)
+        assert max(apart(again["columns"], columns_of(known), len(known.t)).values()) <= ALIKE
+
+
+def _every(again: dict[str, Any]) -> int:
+    return round(float(again["t"][1] - again["t"][0]) / 1e-3)
+
+
+@needs_node
+def test_what_a_simulation_refuses_is_refused_with_its_words() -> None:
+    cases: dict[str, dict[str, float]] = {
+        "trailer_pursuit": {"plant.parameters.m1": -1.0},
+        "snowboarder_turns_back": {"plant.parameters.l1": -2.0},
+    }
+    base = {name: servonode.load(name) for name in cases}
+    found = computed([(live_of(base[name].simulate()), [values]) for name, values in cases.items()])
+    for (name, values), each in zip(cases.items(), found, strict=True):
+        with pytest.raises(ServonodeError) as refused:
+            base[name].simulate(values=values)
+        assert each["runs"][0]["refused"] in str(refused.value)
+
+
+@needs_node
+def test_a_fault_under_other_numbers_ends_the_run_with_the_words_of_a_simulation() -> None:
+    base, values = servonode.load("snowboarder_too_weak"), {"plant.parameters.alpha": 0.16}
+    (found,) = computed([(live_of(base.simulate()), [values])])
+    known = base.simulate(values=values)
+    assert known.faults
+    first = known.faults[0]
+    assert found["runs"][0]["marks"] == [{"t": first["t"], "text": f"{first['name']}: {first['text']}"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "word"),
+    [
+        ("trailer_estimated", {}, "estimate"),
+        ("trailer_pursuit_mujoco", {}, "driver"),
+        ("trailer_reverse", {"run__duration": 0.5, "plant__sensor__noise": 0.01}, ""),
+    ],
+)
+def test_what_cannot_be_computed_in_the_file_says_why(name: str, given: dict[str, Any], word: str) -> None:
+    if name.endswith("mujoco"):
+        pytest.importorskip("mujoco")
+    live = live_of(
+        servonode.load(name, run__duration=0.5, **given).simulate() if not given else servonode.simulate(name, **given)
+    )
+    assert (word in live["reason"]) if word else ("reason" not in live)
+
+
+@needs_node
+def test_noise_is_that_of_the_first_run() -> None:
+    run = servonode.simulate("trailer_reverse", run__duration=3.0, plant__sensor__noise=0.001, plant__safety__limit=3.0)
+    live = live_of(run)
+    (found,) = computed([(live, [{}, {"plant.parameters.m1": 4.5}])])
+    first, other = found["runs"]
+    assert max(apart(first["columns"], columns_of(run), len(run.t)).values()) <= ALIKE
+    known = run.closed_loop.changed({"plant.parameters.m1": 4.5})
+    again = simulate_fused(known, run.k[1] - run.k[0])
+    assert max(apart(other["columns"], columns_of(again), len(again.t)).values()) <= ALIKE
+    assert {each["key"] for each in live["fixed"]} >= {"run.duration", "plant.sensor.noise"}

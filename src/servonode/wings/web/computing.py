@@ -4,6 +4,7 @@ import base64
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from servonode.arrays import Array
@@ -13,10 +14,13 @@ from servonode.controllers.engine.signals import Signals
 from servonode.controllers.inversion.feedforward import Feedforward
 from servonode.definitions import cache
 from servonode.mechanics.description import Requirement
+from servonode.plants.drawn import drawing_behind
 from servonode.plants.record_layout import PlantRecordLayout
+from servonode.plants.view import View
 from servonode.record.run import Run
 from servonode.simulation.simulate import can_fuse
 from servonode.views.panels import columns_of
+from servonode.views.scene import Scene
 from servonode.wings.web.embedded import numbers
 from servonode.wings.web.preparing import ANY_LENGTH, Functions, Prepared
 from servonode.wings.web.varying import keys_of
@@ -41,8 +45,10 @@ ZERO, NEGLIGIBLE = 1e-9, 1e-6  # a size; a share of the largest number of a run
 _MARK = 1.2345e34  # a condition number that stands for any
 
 
-def live_of(run: Run, paths: Iterable[str] = ()) -> dict[str, Any]:
-    """What a browser needs to compute the run again; `reason`: why it cannot. paths: columns that views draw.
+def live_of(run: Run, paths: Iterable[str] = (), instants: int = 300) -> dict[str, Any]:
+    """What a browser needs to compute the run again; `reason`: why it cannot.
+
+    paths: columns that views draw. instants: so many at which they draw the machine, at most.
 
     Raises:
         CacheError: the kernel cache cannot be read or written.
@@ -67,8 +73,9 @@ def live_of(run: Run, paths: Iterable[str] = ()) -> dict[str, Any]:
         "sizes": {name: len(each) for name, each in prepared.numbers.items()},
         "arrays": {name: _array(prepared, name, each) for name, each in prepared.arrays.items()},
         "steps": _plain(prepared.steps), "call": _plain(prepared.call), "random": prepared.random,
-        "keys": varying.keys, "fixed": varying.fixed, "columns": columns, "paths": list(paths),
-        "layout": _layout(loop), "texts": _texts(loop), "check": _check(run, [each[0] for each in columns]),
+        "keys": varying.keys, "fixed": varying.fixed, "columns": columns, "paths": list(paths), "instants": instants,
+        "layout": _layout(loop), "views": _views(run),
+        "texts": _texts(loop), "check": _check(run, [each[0] for each in columns]),
     }  # fmt: skip
 
 
@@ -125,6 +132,8 @@ def _more(loop: ClosedLoop, functions: Functions) -> None:
     machine, described = loop.machine, loop.machine.description
     kernel = machine.kernel
     functions |= {name: (kernel, name) for name in ("energies", "monitored", "residuals")}
+    if described.n_drawn:
+        functions["drawn"] = machine.drawing_kernel, "drawn"
     if described.faults:
         functions["faults"] = kernel, "faults"
         functions["step"] = machine.steps(loop.launch.plant.integrator), "step"
@@ -148,6 +157,8 @@ def _columns(run: Run) -> Iterator[tuple[str, str, int]]:
     known |= {each: ("row", part.inputs.start + i) for i, each in enumerate(described.input_names)}
     held = len(described.constraints)
     known |= {f"residual_{each.name}": ("residuals", held + i) for i, each in enumerate(described.stabilised)}
+    trails = [each for view in described.drawing for each in view.shapes if each.columns and not each.recorded]
+    known |= {name: ("drawn", each.at + i) for each in trails for i, name in enumerate(each.columns)}
     known |= {"energy": ("energy", 0), "goal_t": ("goal_t", 0)}
     if loop.control is not None:
         law, kept = loop.control.law.description, loop.control.law.record_layout
@@ -176,7 +187,7 @@ def _layout(loop: ClosedLoop) -> dict[str, Any]:
         "inputs": part.inputs.start, "n_full": sizes["n_full"], "monitored": sizes["n_monitored"],
         "residuals": sizes["n_residuals"],
         "watched_faults": loop.launch.plant.safety.faults and bool(machine.description.faults),
-        "input_names": list(machine.description.input_names),
+        "drawn": machine.description.n_drawn, "input_names": list(machine.description.input_names),
         "input_units": [each.unit for each in machine.description.inputs],
     }  # fmt: skip
     if loop.control is not None:
@@ -198,6 +209,35 @@ def _layout(loop: ClosedLoop) -> dict[str, Any]:
 def _table(signals: Signals | Feedforward) -> bool:
     """Whether a compiled table gives them."""
     return isinstance(signals, Signals) and signals.kernel is not None
+
+
+def _views(run: Run) -> list[dict[str, Any] | None]:
+    scene = Scene.of(run)
+    return [_drawn(each, scene) for each in scene.views()]
+
+
+def _drawn(view: View, scene: Scene) -> dict[str, Any] | None:
+    """What the numbers of a drawing are in a view; None: its outline is Python's."""
+    drawn = drawing_behind(view)
+    if drawn is None:
+        return None
+    kinds = {"line": True, "circle": True, "arrow": getattr(view.arrows, "__self__", None) == drawn}
+    shapes = [each for each in drawn.described.shapes if kinds.get(each.kind)]
+    own = getattr(view.caption, "__self__", None) == drawn
+    return {
+        "shapes": msgspec.to_builtins(shapes), "factor": drawn.factor, "space": view.projection is not None,
+        "caption": drawn.described.caption if own else "", "caption_at": drawn.described.caption_at,
+        "ground": _ground(view, scene),
+    }  # fmt: skip
+
+
+def _ground(view: View, scene: Scene) -> list[Any]:
+    """The lines of a machine's file beside its drawing, where they stay as they are."""
+    if view.guides is None or getattr(getattr(view.guides, "func", None), "__self__", None) is not None:
+        return []
+    ends = [scene.instant(i).lines(view.guides, view.size) for i in (0, len(scene.run.t) - 1)]
+    stays = len(ends[0]) == len(ends[1]) and all(np.array_equal(*pair) for pair in zip(*ends, strict=True))
+    return [np.round(each, 5).tolist() for each in ends[0]] if stays else []
 
 
 def _texts(loop: ClosedLoop) -> dict[str, Any]:

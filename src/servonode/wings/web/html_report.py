@@ -54,7 +54,7 @@ def _varying(run: Run, paths: Iterable[str]) -> dict[str, Any]:
     """What computes the run with other numbers, the numbers that are offered first, and the command of the run."""
     stated = run.closed_loop.stated.section("report", Reported)
     command = run_command(run.closed_loop.stated)
-    return {"offered": stated.vary if stated else [], "command": command, "live": live_of(run, paths)}
+    return {"offered": stated.vary if stated else [], "command": command, "live": live_of(run, paths, INSTANTS)}
 
 
 def run_command(launch: LaunchFile) -> dict[str, Any]:

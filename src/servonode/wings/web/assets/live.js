@@ -1,6 +1,20 @@
 // The run of a report, computed again: in WebAssembly, in a worker, with other numbers of its launch file.
 "use strict";
 
+// Rows spread evenly over time, both ends included.
+function evenRows(t, n) {
+  if (!t.length) return [];
+  const [first, last, found] = [t[0], t[t.length - 1], new Set([0, t.length - 1])];
+  const many = Math.min(n, t.length);
+  let row = 0;
+  for (let i = 0; i < many; i += 1) {
+    const wanted = first + ((last - first) * i) / Math.max(many - 1, 1);
+    while (row < t.length - 1 && t[row] < wanted) row += 1;
+    found.add(row);
+  }
+  return [...found].sort((a, b) => a - b);
+}
+
 // What computes a run. It stands alone, since it is the text of a worker too. module: of live.module, compiled.
 function runComputer(live, module) {
   const [STACK, HEAP, PAGE] = [65536, 65536 + 1048576, 65536];
@@ -291,6 +305,7 @@ function runComputer(live, module) {
         row: (at) => picked(this.of("rows"), width, at),
         monitored: (at) => picked(this.of("monitored"), layout.monitored, at),
         residuals: (at) => picked(this.of("residuals"), layout.residuals, at),
+        drawn: (at) => picked(this.drawn("row", n, 1), layout.drawn, at),
         energy: () => this.of("energy").slice(),
         goal_t: () => this.of("goal_t").slice(),
         answer: (at) => picked(this.of("answers"), layout.answer, at, (i) => this.held[i]),
@@ -300,6 +315,25 @@ function runComputer(live, module) {
       };
       const columns = Object.fromEntries(live.columns.map(([name, source, at]) => [name, sources[source](at)]));
       return { t: this.of("row_t").slice(), columns };
+    }
+
+    // The numbers of the machine's drawing at rows of this name.
+    drawn(name, n, factor) {
+      this.place(`${name}_drawn`, n * layout.drawn);
+      const known = ["t", "x", "u"].map((each) => ["a", `${name}_${each}`]);
+      this.call("drawn", ["i", n], ...known, ["a", "c"], ["f", factor], ["a", "S"], ["a", "full"], ["a", `${name}_drawn`]);
+      return this.of(`${name}_drawn`);
+    }
+
+    // The same for each view, at the rows at which the machine is drawn.
+    pictures(rows) {
+      const sizes = { t: 1, x: layout.n_state + 1, u: layout.n_tau };
+      for (const [each, size] of Object.entries(sizes)) {
+        this.place(`shown_${each}`, rows.length * size);
+        const [source, array] = [this.of(`row_${each}`), this.of(`shown_${each}`)];
+        rows.forEach((row, i) => array.set(source.subarray(row * size, (row + 1) * size), i * size));
+      }
+      return live.views.map((view) => view && layout.drawn ? this.drawn("shown", rows.length, view.factor).slice() : null);
     }
 
     // What the law answered at each row, and what it follows there.
@@ -351,7 +385,7 @@ function runComputer(live, module) {
   return (values) => {
     const begin = performance.now();
     const [numbers, problem] = numbersOf(values);
-    const nothing = (refused) => ({ t: new Float64Array(), columns: {}, marks: [], reached: [], refused, seconds: 0 });
+    const nothing = (refused) => ({ t: new Float64Array(), columns: {}, instants: [], drawn: [], marks: [], reached: [], refused, seconds: 0 });
     if (problem) return nothing(problem);
     const stage = new Stage(numbers);
     stage.prepare();
@@ -362,6 +396,8 @@ function runComputer(live, module) {
     const loop = (performance.now() - moving) / 1000;
     const marks = stopped < 0 ? [] : [stage.fault(stopped)];
     const found = stage.columns(stopped);
+    found.instants = evenRows(found.t, live.instants);
+    found.drawn = stage.pictures(found.instants);
     return { ...found, marks, reached: stage.reached(found.columns), refused: null, seconds: (performance.now() - begin) / 1000, loop };
   };
 }
@@ -383,7 +419,6 @@ function serveRuns() {
 }
 
 class LiveRun {
-  static INSTANTS = 300; // at which the machine is drawn
   static BETWEEN = 4; // points of a path from one to the next
   static ALIKE = 1e-6; // of a column's range, by which the first run may differ from the file's numbers
 
@@ -400,7 +435,7 @@ class LiveRun {
     [this.live, this.keys, this.fixed] = [live, live.keys, live.fixed];
     [this.waiting, this.count, this.cost] = [new Map(), 0, 0];
     if (typeof Worker === "function" && typeof Blob === "function" && typeof document === "object") {
-      const text = `"use strict";\n${runComputer}\n${serveRuns}\nserveRuns();`;
+      const text = `"use strict";\n${evenRows}\n${runComputer}\n${serveRuns}\nserveRuns();`;
       const address = URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
       this.worker = new Worker(address);
       this.worker.onmessage = ({ data }) => this.answered(data);
@@ -466,30 +501,56 @@ class LiveRun {
   // The run with other values of keys. refused: why it cannot be; else its rows, marks of faults, and what is drawn.
   async compute(values) {
     const found = await this.ask({ values });
-    const { t, columns } = found;
-    const instants = LiveRun.evenly(t, LiveRun.INSTANTS);
-    const rows = [...new Set([...instants, ...LiveRun.evenly(t, LiveRun.INSTANTS * LiveRun.BETWEEN)])].sort((a, b) => a - b);
+    const { t, columns, instants, drawn } = found;
+    const between = evenRows(t, this.live.instants * LiveRun.BETWEEN);
+    const rows = [...new Set([...instants, ...between])].sort((a, b) => a - b);
     let at = 0;
     const ends = instants.map((row) => {
       while (at < rows.length && rows[at] <= row) at += 1;
       return at;
     });
-    const drawn = this.live.paths.filter((name) => columns[name]);
-    const paths = Object.fromEntries(drawn.map((name) => [name, Float32Array.from(rows, (row) => columns[name][row])]));
-    return { ...found, instants: Float64Array.from(instants, (row) => t[row]), ends, paths, shapes: () => null };
+    const known = this.live.paths.filter((name) => columns[name]);
+    const paths = Object.fromEntries(known.map((name) => [name, Float32Array.from(rows, (row) => columns[name][row])]));
+    const shapes = (i, k) => (drawn[k] ? LiveRun.shapes(this.live.views[k], drawn[k].subarray(i * this.live.layout.drawn)) : null);
+    return { ...found, instants: Float64Array.from(instants, (row) => t[row]), ends, paths, shapes };
   }
 
-  // Rows spread evenly over time, both ends included.
-  static evenly(t, n) {
-    if (!t.length) return [];
-    const [first, last, found] = [t[0], t[t.length - 1], new Set([0, t.length - 1])];
-    const many = Math.min(n, t.length);
-    let row = 0;
-    for (let i = 0; i < many; i += 1) {
-      const wanted = first + ((last - first) * i) / Math.max(many - 1, 1);
-      while (row < t.length - 1 && t[row] < wanted) row += 1;
-      found.add(row);
+  // What a view draws of the numbers of a drawing: as report.data.views has it.
+  static shapes({ shapes, space, ground, caption, caption_at: at }, numbers) {
+    const found = { lines: [], guides: [...ground], inertias: [], arrows: [], caption: "" };
+    for (const each of shapes) {
+      const rows = Array.from({ length: each.rows }, (_, i) => Array.from(numbers.subarray(each.at + i * each.size, each.at + (i + 1) * each.size)));
+      if (each.kind === "arrow") {
+        found.arrows.push({ name: each.name, foot: rows[0], vector: rows[1] });
+        continue;
+      }
+      const line = each.kind === "line" ? rows : LiveRun.circle(rows, each.corners);
+      found[each.thin ? "guides" : "lines"].push(...(each.size === 3 && !space ? LiveRun.above(line) : [line]));
     }
-    return [...found].sort((a, b) => a - b);
+    found.caption = caption.replace(/\{:(\+?)\.(\d)f\}/g, (_, plus, digits) => {
+      const value = numbers[at];
+      at += 1;
+      const text = Math.abs(value).toFixed(digits);
+      return (value < 0 && Number(text) ? "\u2212" : plus) + text;
+    });
+    return found;
+  }
+
+  static circle([centre, across, up], corners) {
+    return Array.from({ length: corners + 1 }, (_, i) => {
+      const angle = (2 * Math.PI * i) / corners;
+      return centre.map((each, j) => each + Math.cos(angle) * across[j] + Math.sin(angle) * up[j]);
+    });
+  }
+
+  // The pieces of a line whose third number is not below zero; a dot is seen above it.
+  static above(line) {
+    if (line.length === 1) return line[0][2] > 0 ? [line.map(([x, y]) => [x, y])] : [];
+    const pieces = [[]];
+    for (const [x, y, height] of line) {
+      if (height >= 0) pieces.at(-1).push([x, y]);
+      else if (pieces.at(-1).length) pieces.push([]);
+    }
+    return pieces.filter((each) => each.length > 1);
   }
 }
