@@ -16,6 +16,7 @@ from servonode.closed_loop.launch_file import (
 )
 from servonode.closed_loop.launch_keys import LaunchFile
 from servonode.closed_loop.launch_text import toml_value
+from servonode.definitions.progress import Progress, progress_of
 from servonode.definitions.references import kind_of, reference_to
 from servonode.errors import StatementError
 from servonode.keywords import check_goal_speed, check_keywords, dotted, given
@@ -48,6 +49,7 @@ def load(
     duration: float | None = None,
     period: float | None = None,
     values: Mapping[str, Any] | None = None,
+    progress: Progress = None,
     code: bool = True,
     **overrides: Any,
 ) -> Loop:
@@ -67,6 +69,8 @@ def load(
         values: any of these by dotted key, as {"controller.gains.lambda": 3.0}; "goal.speed" is how fast the goal's
             time runs.
         code: False to refuse a launch file that names Python code, which would run here with all your rights.
+        progress: a function f(done, of, text) that is called during a long derivation (the text may be left out), True
+            for a line wherever it is, False for none. None: a line in a terminal or a notebook, after a second.
         overrides: any other key of launch files with `__` for the dot: `run__mode="lockstep"`.
 
     Raises:
@@ -80,7 +84,8 @@ def load(
     >>> loop.closed_loop.launch.run.duration
     2.0
     """
-    return _loop(launch, overrides | given(locals()), load, strict, code)
+    with progress_of("", progress=progress):
+        return _loop(launch, overrides | given(locals()), load, strict, code)
 
 
 def simulate(
@@ -155,6 +160,7 @@ def sweep(
     send_code: bool = False,
     output: str | Path | None = None,
     resume: bool = False,
+    progress: Progress = None,
     residuals: Mapping[str, Any] | None = None,
     program: Any = None,
     settings: Mapping[str, Any] | None = None,
@@ -187,6 +193,8 @@ def sweep(
         send_code: let code of your own machine or program run on the workers of a cluster.
         output: the Zarr folder that holds each chunk of runs as soon as it is finished (default: memory).
         resume: compute only what is missing in that folder.
+        progress: a function f(done, of, text) that is called as runs are finished (the text may be left out), True for
+            a bar wherever it is, False for none. None: a bar in a terminal or a notebook, after a second.
 
     Returns:
         Values of the keys as coordinates, measures as variables, with `units` in their attributes. For a grid,
@@ -201,11 +209,12 @@ def sweep(
     >>> dict(ds.sizes), ds["plant.initial.phi"].values.tolist(), ds.fault.values.tolist()
     ({'run': 2}, [0.0, 1.0], ['', ''])
     """
-    found = _loop(launch, overrides | given(locals()), sweep, code=code)
-    return found.sweep(
-        vary, method=method, runs=runs, seed=seed, chunk=chunk, measures=measures, histories=histories, threads=threads,
-        workers=workers, scheduler=scheduler, send_code=send_code, output=output, resume=resume,
-    )  # fmt: skip
+    stated = overrides | given(locals())
+    with progress_of("a sweep", progress=progress):
+        return _loop(launch, stated, sweep, code=code).sweep(
+            vary, method=method, runs=runs, seed=seed, chunk=chunk, measures=measures, histories=histories,
+            threads=threads, workers=workers, scheduler=scheduler, send_code=send_code, output=output, resume=resume,
+        )  # fmt: skip
 
 
 def run(

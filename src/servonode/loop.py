@@ -14,6 +14,7 @@ from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.controller_section import Control
 from servonode.controllers import derive_program
+from servonode.definitions.progress import Progress, progress_of
 from servonode.errors import ServonodeError, StatementError, check_choice, check_mapping, did_you_mean, number
 from servonode.keywords import KEYWORDS, SINGLE, VALUES, check_goal_speed, check_keywords, dotted, given
 from servonode.mechanics.description import Quantity
@@ -487,6 +488,7 @@ class Loop(Tabular):
         send_code: bool = False,
         output: str | Path | None = None,
         resume: bool = False,
+        progress: Progress = None,
     ) -> "xarray.Dataset":
         """Simulate many runs with other numbers; see `servonode.sweep`.
 
@@ -495,11 +497,12 @@ class Loop(Tabular):
         >>> loop.sweep({"plant.parameters.m1": [4.0, 6.0]}, method="random", runs=3).sizes["run"]
         3
         """
-        return needed("sweep")(
-            self.closed_loop, vary, method=method, runs=runs, seed=seed, chunk=chunk, measures=measures,
-            histories=histories, threads=threads, workers=workers, scheduler=scheduler, send_code=send_code,
-            output=output, resume=resume,
-        )  # fmt: skip
+        with progress_of("a sweep", progress=progress):
+            return needed("sweep")(
+                self.closed_loop, vary, method=method, runs=runs, seed=seed, chunk=chunk, measures=measures,
+                histories=histories, threads=threads, workers=workers, scheduler=scheduler, send_code=send_code,
+                output=output, resume=resume,
+            )  # fmt: skip
 
     def region(
         self,
@@ -509,6 +512,7 @@ class Loop(Tabular):
         points: int | None = None,
         runs: int | None = None,
         threads: int | None = None,
+        progress: Progress = None,
     ) -> Any:
         """Where in a box of starts, or of other numbers, runs reach their goal, and why not elsewhere: a `Region`.
 
@@ -520,6 +524,8 @@ class Loop(Tabular):
             points: nodes of the grid along each range before it is refined; default: 33 for one range, 17 for two.
             runs: so many runs at random instead of a grid; default for three ranges and more: 1000.
             threads: default: one for each processor.
+            progress: a function f(done, of, text) that is called as runs are finished (the text may be left out), True
+                for a bar wherever it is, False for none. None: a bar in a terminal or a notebook, after a second.
 
         Raises:
             LaunchError: a key cannot vary; StatementError: a range is empty, or there is no goal and nothing required.
@@ -532,16 +538,19 @@ class Loop(Tabular):
         >>> round(found.shares["reaches the goal"], 2)
         0.5
         """
-        return needed("region")(self.closed_loop, over, require, points, runs, threads)
+        with progress_of("a region", progress=progress):
+            return needed("region")(self.closed_loop, over, require, points, runs, threads)
 
-    def robustness(self, *, require: Sequence[str] = (), seeds: int = 40, threads: int | None = None) -> Any:
+    def robustness(
+        self, *, require: Sequence[str] = (), seeds: int = 40, threads: int | None = None, progress: Progress = None
+    ) -> Any:
         """How wrong parameters may be, and how much noise, delay and period a run bears: a `Robustness`.
 
         The law keeps its parameters and rates while those of the plant, the noise, a delay that it does not know and
         the control period grow, one at a time.
 
         Args:
-            require, threads: see `region`.
+            require, threads, progress: see `region`.
             seeds: runs at each size where noise acts, of which 90 % must reach the goal.
 
         Raises:
@@ -553,7 +562,8 @@ class Loop(Tabular):
         >>> [each.name for each in found.margins[-3:]]
         ['noise', 'delay', 'period']
         """
-        return needed("robustness")(self.closed_loop, require, seeds, threads)
+        with progress_of("margins", progress=progress):
+            return needed("robustness")(self.closed_loop, require, seeds, threads)
 
     def tune(
         self,
@@ -564,6 +574,7 @@ class Loop(Tabular):
         runs: int = 600,
         seeds: int = 5,
         threads: int | None = None,
+        progress: Progress = None,
     ) -> Any:
         """The rates, period or other numbers for which a cost is least, and which pass `check`: a `Tuned`.
 
@@ -571,7 +582,7 @@ class Loop(Tabular):
             over: keys of the launch file, dotted, with the ends between which they may be.
             cost: an expression as in [sweep.measures]; default: the integrals of the residuals' magnitudes and a tenth
                 of the inputs' effort, both over those of the launch file's own run.
-            require, threads: see `region`.
+            require, threads, progress: see `region`.
             runs: so many at most in the search. seeds: runs of each candidate where noise acts.
 
         Raises:
@@ -584,10 +595,14 @@ class Loop(Tabular):
         >>> found.cost < found.own_cost, found.lines[0]
         (True, '[controller.gains]')
         """
-        return needed("tune")(self.closed_loop, over, cost, require, runs, seeds, threads)
+        with progress_of("a search", progress=progress):
+            return needed("tune")(self.closed_loop, over, cost, require, runs, seeds, threads)
 
-    def fastest(self) -> Any:
+    def fastest(self, *, progress: Progress = None) -> Any:
         """How fast the goal may be driven: the largest speed of its time at which no input reaches a limit.
+
+        Args:
+            progress: see `region`.
 
         Raises:
             StatementError: the goal does not change with time, or no input has a limit.
@@ -597,7 +612,8 @@ class Loop(Tabular):
         >>> round(found.speed, 1), found.broken.first
         (4.3, 'U2')
         """
-        return needed("fastest")(self.closed_loop)
+        with progress_of("the goal", progress=progress):
+            return needed("fastest")(self.closed_loop)
 
     def _with_own(self, given: Values) -> tuple[Array, Array]:
         """The machine's state and the program's own states, of which those that are not given have initial values."""

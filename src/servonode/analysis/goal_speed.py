@@ -10,6 +10,7 @@ from servonode.closed_loop.goal_reached import LOOKS, ROUNDING, at_limit
 from servonode.closed_loop.launch_error import KeyRefused, LaunchError
 from servonode.closed_loop.launch_file import GOAL_SPEED
 from servonode.closed_loop.variation import Variation
+from servonode.definitions.progress import task
 from servonode.record.run import Run, default_every
 from servonode.simulation.simulate import can_fuse, simulate_fused
 
@@ -61,6 +62,7 @@ def drive(closed_loop: ClosedLoop, speed: float) -> Drive:
     except LaunchError as error:
         return Drive(speed, {}, "", np.nan, str(error))
     run = simulate_fused(loop, default_every(loop))
+    task().at(task().done + 1)
     finite = {name: limit for name, limit in limits.items() if np.isfinite(limit)}
     shares = {name: float(np.max(np.abs(run.input[name]))) / limit for name, limit in finite.items() if limit}
     times = {name: run.t[at_limit(run.input[name], limit)] for name, limit in finite.items()}

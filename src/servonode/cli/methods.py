@@ -57,7 +57,9 @@ class MethodVerb(Verb):
 
         name, row = str(self.name), self._row
         method = getattr(Loop, name)
-        stated = list(inspect.signature(method).parameters.values())[1:]
+        stated = [
+            each for each in inspect.signature(method).parameters.values() if each.name not in ("self", "progress")
+        ]
         named = {each.name: get_args(each.annotation)[1] for each in stated if get_origin(each.annotation) is Mapping}
 
         def call(launch: Launch, as_json: bool, out: Path | None = None, **given: Any) -> None:

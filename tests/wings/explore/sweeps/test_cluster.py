@@ -20,6 +20,7 @@ from servonode.cli.create import make
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_error import LaunchError
 from servonode.closed_loop.launch_file import launch_of_table, read_launch, with_section
+from servonode.definitions.progress import progress_of
 from servonode.version import VERSION
 from servonode.wings.explore.sweeps import cluster as of_dask
 from servonode.wings.explore.sweeps.chunk import Chunk, run_chunk
@@ -154,7 +155,6 @@ def answered(peer: socket.socket, sent: bytes | None) -> None:
 def test_a_cluster_without_a_worker_is_said_once(honest: tuple[Plan, Chunk], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(of_dask, "LOOK_S", 0.01)
     plan, chunk = honest
-    said: list[int] = []
 
     class Answer:
         def result(self) -> Chunk:
@@ -172,8 +172,10 @@ def test_a_cluster_without_a_worker_is_said_once(honest: tuple[Plan, Chunk], mon
         return SimpleNamespace(done=set(futures))
 
     monkeypatch.setattr("distributed.wait", wait)
-    found = list(of_dask._chunks(client, plan, texts_of(plan, False), iter([0]), lambda: said.append(1)))
-    assert (found, said) == ([(0, chunk)], [1])
+    told = list[object]()
+    with progress_of("sweep", progress=lambda *given: told.append(given)):
+        assert list(of_dask._chunks(client, plan, texts_of(plan, False), iter([0]))) == [(0, chunk)]
+    assert told == [(0, 0, of_dask.WAITING)]
 
 
 def test_data_of_a_sources_name_go_with_it_and_belong_to_what_is_resumed(tmp_path: Path) -> None:

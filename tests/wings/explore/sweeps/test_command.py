@@ -1,17 +1,13 @@
 """`servonode sweep`: results and their table, resume, refusals, and processes that are killed at any moment."""
 
-import io
 import json
 import re
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from servonode.wings.explore.commands.sweep import Progress
-from servonode.wings.explore.sweeps.chunk import Chunk
 from tests.helpers.extras import of_sweeps
 from tests.helpers.refusals import command, refused_command
 
@@ -28,7 +24,7 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def silent(monkeypatch: pytest.MonkeyPatch) -> None:
     """No line of progress, however busy the computer is."""
-    monkeypatch.setattr("servonode.wings.explore.commands.sweep.LOG_PERIOD_S", float("inf"))
+    monkeypatch.setattr("servonode.definitions.progress.LOG_PERIOD", float("inf"))
 
 
 @pytest.mark.usefixtures("silent")
@@ -105,41 +101,3 @@ def test_without_its_libraries_a_sweep_says_how_to_install_them(monkeypatch: pyt
     text = 'a cluster needs distributed; install it with pip install "servonode[cluster]"'
     text += " (in a clone: uv sync --extra cluster)"
     assert refused_command("sweep", "trailer_sweep", "--workers", "1") == text
-
-
-def chunk(n: int, seconds: float, failed: int = 0) -> Chunk:
-    """A chunk of n runs of so many seconds, of which the first have failed."""
-    reasons = ["tilt"] * failed + [""] * (n - failed)
-    return Chunk(np.zeros((n, 1)), {"duration": np.full(n, seconds)}, reasons, {})
-
-
-def test_progress_is_what_has_come_since_the_first_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 100.0
-    monkeypatch.setattr(time, "monotonic", lambda: now)
-    stream = io.StringIO()
-    progress = Progress(100, stream)
-    progress.resumed(40)
-    now = 160.0  # a minute to begin
-    progress(chunk(10, 20.0, failed=1))
-    assert progress.text(now) == "[############............] 50 of 100 runs, 1 failed"
-    now = 162.0
-    progress(chunk(10, 20.0))
-    text = "[##############..........] 60 of 100 runs, 1 failed, 100 x real time, 8 s left"
-    assert progress.text(now) == text
-    now = 170.0
-    progress(chunk(40, 20.0))
-    progress.close()
-    assert stream.getvalue().splitlines() == [
-        "[############............] 50 of 100 runs, 1 failed",
-        "[########################] 100 of 100 runs, 1 failed, 100 x real time, 0 s left",
-    ]
-
-
-def test_progress_is_rewritten_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    stream = io.StringIO()
-    monkeypatch.setattr(stream, "isatty", lambda: True)
-    progress = Progress(4, stream)
-    progress.resumed(0)
-    progress(chunk(4, 1.0))
-    progress.close()
-    assert stream.getvalue() == f"\r[{'.' * 24}] 0 of 4 runs\r[{'#' * 24}] 4 of 4 runs\n"

@@ -11,8 +11,9 @@ import servonode
 from servonode.closed_loop.key_table import key_of, keys_of, keys_of_launch_files, sections
 from servonode.closed_loop.launch_error import KeyRefused, LaunchError
 from servonode.closed_loop.launch_file import launch_of_table, with_values
+from servonode.definitions.progress import time_text
 from servonode.wings.explore.sections import Sweep
-from servonode.wings.explore.sweeps.design import MOST_RUNS, Axis, Design, stated_axes, time_text
+from servonode.wings.explore.sweeps.design import MOST_RUNS, Axis, Design, stated_axes
 from tests.helpers.point_masses import launch
 
 WHOLE = [

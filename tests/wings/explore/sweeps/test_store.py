@@ -15,6 +15,7 @@ import pytest
 import servonode
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import read_launch, with_section
+from servonode.definitions.progress import progress_of
 from servonode.errors import StatementError
 from servonode.loop import Loop
 from servonode.wings.explore.sweeps.plan import Plan
@@ -165,22 +166,6 @@ def test_whichever_write_fails_finished_chunks_stay_and_resume_gives_the_same(
     assert finished == {0, 1, 2, 3, 4}
 
 
-class Computed:
-    """The runs that a sweep computes."""
-
-    def __init__(self) -> None:
-        self.values: list[list[float]] = []
-
-    def resumed(self, finished: int) -> None:
-        pass
-
-    def waiting(self) -> None:
-        pass
-
-    def __call__(self, chunk: Any) -> None:
-        self.values += chunk.values.tolist()
-
-
 def cut(file: Path) -> None:
     file.write_bytes(file.read_bytes()[:7])
 
@@ -198,11 +183,12 @@ def test_resume_computes_each_lost_or_damaged_chunk_again_and_no_other(
     changed = {"vary": {M1: {"values": [3.0, 4.0, 5.0]}}, "chunk": 2, "measures": HITCH}
     plan = Plan(resolve(with_section(three, "sweep", changed)))
     expected = run_sweep(plan, Where(threads=1), tmp_path / "a.zarr").load()
-    for index, runs in ((0, [[3.0], [4.0]]), (1, [[5.0]])):
+    for index, runs in ((0, 2), (1, 1)):
         damage(tmp_path / "a.zarr" / name / "c" / f"{index}")
-        computed = Computed()
-        again = run_sweep(plan, Where(threads=1), tmp_path / "a.zarr", resume=True, report=computed)
-        assert computed.values == runs
+        told = list[tuple[int, int]]()
+        with progress_of("sweep", progress=lambda *done_of: told.append(done_of[:2])):  # noqa: B023
+            again = run_sweep(plan, Where(threads=1), tmp_path / "a.zarr", resume=True)
+        assert (told[0], told[-1]) == ((3 - runs, 3), (3, 3))
         assert again.load().identical(expected)
 
 

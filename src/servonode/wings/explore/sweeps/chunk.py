@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.launch_error import LaunchError
 from servonode.closed_loop.variation import Variation
 from servonode.definitions.cache import CacheError
+from servonode.definitions.progress import PERIOD, task
 from servonode.errors import ServonodeError
 from servonode.plants.record_layout import PlantRecordLayout
 from servonode.record.recorder import check_size
@@ -144,6 +145,12 @@ def run_chunk(variation: Variation, values: Array, measures: Measures, threads: 
     outcomes: list[Outcome | None] = [None] * len(values)
     left = deque(enumerate(values.tolist()))
 
+    told = task()
+    begun = told.done
+
+    def tell() -> None:
+        told.at(begun + len(outcomes) - outcomes.count(None))
+
     def work() -> None:
         runner = Runner(variation, measures)
         while left:
@@ -152,19 +159,27 @@ def run_chunk(variation: Variation, values: Array, measures: Measures, threads: 
             except IndexError:  # another thread took the last one
                 return
             outcomes[i] = runner.run(row)
+            if threads == 1:
+                tell()
 
     if threads == 1:
         work()
     else:
-        _in_threads(work, left, threads)
+        _in_threads(work, left, threads, tell)
+        tell()
     return _chunk(values, measures, [each for each in outcomes if each is not None])
 
 
-def _in_threads(work: Callable[[], None], left: deque[Any], threads: int) -> None:
-    """Do the work in threads; where one fails, or this one is interrupted, the others end after their present run."""
+def _in_threads(work: Callable[[], None], left: deque[Any], threads: int, tell: Callable[[], None]) -> None:
+    """Do the work in threads, and tell meanwhile how far it has come.
+
+    Where one fails, or this one is interrupted, the others end after their present run.
+    """
     with ThreadPoolExecutor(threads) as pool:
         try:
             for each in [pool.submit(work) for _ in range(threads)]:
+                while not wait([each], PERIOD).done:
+                    tell()
                 each.result()
         except BaseException:
             left.clear()

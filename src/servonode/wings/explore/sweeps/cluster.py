@@ -9,7 +9,7 @@ import socket
 import tempfile
 import threading
 import tomllib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,6 +23,7 @@ from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_error import LaunchError
 from servonode.closed_loop.launch_file import launch_of_table, table_of
 from servonode.closed_loop.launch_text import table_text
+from servonode.definitions.progress import task
 from servonode.definitions.references import CODE, FunctionDefinition, kind_of
 from servonode.errors import NotInstalled, ServonodeError, installing
 from servonode.version import VERSION
@@ -97,7 +98,7 @@ def _plan(texts: Texts) -> Plan:
     return Plan(resolve(launch, code=texts.code), texts.histories)
 
 
-Waiting = Callable[[], None] | None  # what is called when there is no worker
+WAITING = "the sweep waits for a worker: start one with dask worker, or end the sweep with Ctrl-C"
 AHEAD = 2  # chunks in flight for each thread of the cluster: one in work, one waiting there
 LOOK_S = 2.0  # after which without a result it is looked whether there is a worker
 GREETING = 1 << 20  # bytes that a scheduler may announce at first
@@ -115,7 +116,6 @@ def computed_on(
     workers: int | None,
     scheduler: str | None,
     send_code: bool,
-    waiting: Waiting = None,
 ) -> Chunks:
     """The chunks of these indices, in the order in which the cluster finishes them.
 
@@ -128,10 +128,10 @@ def computed_on(
     texts = texts_of(plan, send_code)
     _check_library()
     with _quiet(), _cluster_errors(), _client(workers, scheduler) as client:
-        yield from _chunks(client, plan, texts, iter(indices), waiting)
+        yield from _chunks(client, plan, texts, iter(indices))
 
 
-def _chunks(client: Any, plan: Plan, texts: Texts, indices: Iterator[int], waiting: Waiting = None) -> Chunks:
+def _chunks(client: Any, plan: Plan, texts: Texts, indices: Iterator[int]) -> Chunks:
     from distributed import wait
 
     flying: dict[Any, int] = {}
@@ -147,8 +147,8 @@ def _chunks(client: Any, plan: Plan, texts: Texts, indices: Iterator[int], waiti
         try:
             finished = wait(list(flying), timeout=LOOK_S, return_when="FIRST_COMPLETED").done
         except TimeoutError:
-            if (none := not client.nthreads()) and not idle and waiting:
-                waiting()
+            if (none := not client.nthreads()) and not idle:
+                task().remark(WAITING)
             idle = none
             continue
         chunks = []
@@ -156,6 +156,7 @@ def _chunks(client: Any, plan: Plan, texts: Texts, indices: Iterator[int], waiti
             index = flying.pop(future)
             chunks.append((index, checked(plan, index, future.result())))
             future.release()
+            task().at(task().done + len(chunks[-1][1].values))
         fill()  # before these are written, so that no worker waits for that
         yield from chunks
 

@@ -10,11 +10,11 @@ import numpy as np
 from servonode.arrays import Array
 from servonode.closed_loop.key_table import key_of
 from servonode.closed_loop.launch_error import KeyRefused
+from servonode.definitions.progress import time_text
 from servonode.wings.explore.sections import Sweep, Vary
 
 MOST_RUNS = 10_000_000
 RATE = 5000  # plant seconds per second that a compiled loop does on one core, for estimates of time
-YEAR_S, DAY_S, HOUR_S, MINUTE_S = 31_557_600, 86_400, 3600, 60
 VARY, SWEEP = "sweep.vary", "sweep"
 _Points = Callable[[int, int], Array]  # points of a unit cube, from one number to below another
 
@@ -203,11 +203,3 @@ def stated_axes(vary: Mapping[str, Any]) -> dict[str, Any]:
         key: {"values": np.asarray(stated).tolist()} if isinstance(stated, np.ndarray | range) else stated
         for key, stated in vary.items()
     }
-
-
-def time_text(seconds: float) -> str:
-    """A time in the largest unit of which there are at least two: `3.5 h`."""
-    for unit, size in (("years", YEAR_S), ("days", DAY_S), ("h", HOUR_S), ("min", MINUTE_S)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds:.3g} s"

@@ -9,6 +9,7 @@ import numpy as np
 from servonode.analysis.goal_speed import FASTEST, SLOWEST, Drive, drive, drives, duration_at, goal_moves, largest_speed
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.launch_keys import Goal
+from servonode.definitions.progress import task
 from servonode.errors import StatementError
 from servonode.tables import Row, Tabular, several
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 TIME = re.compile(r"\bt\b")
 BESIDE, REACH = 9, 4.0  # more speeds that are run for the picture, up to this factor below and half of it above
+ABOUT = BESIDE + 11  # runs in all
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,6 +87,7 @@ class Fastest(Tabular):
 def fastest(closed_loop: ClosedLoop) -> Fastest:
     """The largest speed of the goal; see `Loop.fastest`."""
     _check(closed_loop)
+    task().plan(ABOUT, about=True)
     found = drives(closed_loop)
     largest = largest_speed(found)
     if largest:

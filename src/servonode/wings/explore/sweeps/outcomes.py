@@ -15,6 +15,7 @@ from servonode.closed_loop.goal_reached import LIMITED_SHARE, LOOKS, ROUNDING, E
 from servonode.closed_loop.launch_error import naming_file
 from servonode.closed_loop.launch_file import GOAL_SPEED
 from servonode.closed_loop.variation import Variation
+from servonode.definitions.progress import task
 from servonode.errors import StatementError
 from servonode.record.run import default_every
 from servonode.simulation.simulate import simulate_fused
@@ -149,6 +150,7 @@ class Judge:
         ended = np.flatnonzero(ends > 0)
         if not stated or not len(ended):
             return {}
+        task().more(len(ended))
         until = Variation(self.loop, [*self.variation.keys, DURATION])
         values = np.column_stack([chunk.values[ended], ends[ended]])
         found = run_chunk(until, values, Measures(until, stated), self.threads).measures

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.variation import Variation
+from servonode.definitions.progress import task
 from servonode.errors import StatementError
 from servonode.mechanics.description import Quantity
 from servonode.tables import Row, Tabular, valued
@@ -247,14 +248,20 @@ class _Outcomes:
         dimensions = len(self.ranges)
         coarse, levels = points or COARSE[dimensions], HALVINGS[dimensions]
         last = (coarse - 1) * 2**levels
+        finer = iter(range(levels, -1, -1))  # how many levels come after this one
 
         def kinds_of(nodes: Nodes) -> list[int]:
+            left = next(finer)  # each has as many new nodes as the one before, on a curve twice as many
+            beyond = sum(2 ** (level * (dimensions - 1)) for level in range(1, left + 1)) if left < levels else 0
+            words = f"runs, {'with' if left < levels else 'then'} the boundaries of the grid"
+            task().plan(len(nodes) * (1 + beyond), words, about=bool(beyond))
             return self.kinds_at(nodes / last)
 
         return refined(kinds_of, coarse, dimensions, levels)
 
     def at_random(self, runs: int) -> None:
         """Independent values, uniform over the box: the same ones each time."""
+        task().plan(runs)
         self.kinds_at(np.random.default_rng(1).random((runs, len(self.ranges))))
 
 

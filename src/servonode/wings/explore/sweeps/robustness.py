@@ -11,6 +11,7 @@ from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.gains import MATRICES, PERTURBATION
 from servonode.closed_loop.variation import Variation
+from servonode.definitions.progress import task
 from servonode.errors import StatementError
 from servonode.mechanics.description import Quantity
 from servonode.record.run import default_every
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 TARGET = 0.9  # success rate that a size must have
 PRECISION = 0.01  # of a size, to which a margin is found
 MOST_ROUNDS = 12
+BISECTED = 6  # sizes that find a margin between two of a grid, about
 
 Trial = Callable[[Array], list[str]]  # values (n, n_keys) -> why each run fails, "" where it succeeds
 
@@ -250,7 +252,10 @@ def robustness(
     noisy = is_random(loop)
     _check_run(loop, require)
     found: list[Margin] = []
-    for keys, deviations in _questions(loop, seeds if noisy else 1, seeds):
+    questions = _questions(loop, seeds if noisy else 1, seeds)
+    sizes = (len(each.values(1.0)) * (len(each.grid) + BISECTED) for _, deviations in questions for each in deviations)
+    task().plan(sum(sizes), about=True)
+    for keys, deviations in questions:
         judge = Judge(Variation(loop, keys), require, threads)
         found += margins(judge.reasons, deviations)
     return Robustness(closed_loop.launch.file, tuple(found), seeds if noisy else 1, tuple(require))

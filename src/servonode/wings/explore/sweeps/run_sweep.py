@@ -15,16 +15,17 @@ import tempfile
 import time
 import tomllib
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from os import sched_getaffinity
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from servonode.definitions.progress import task
 from servonode.errors import ServonodeError, StatementError
 from servonode.wings.explore.sweeps.chunk import Chunk
 from servonode.wings.explore.sweeps.dataset import (
@@ -276,16 +277,6 @@ def _shown(value: Any) -> str:
     return "absent" if value is None else str(value)[:40]
 
 
-class Report(Protocol):
-    """What is told of a sweep's progress."""
-
-    def resumed(self, finished: int) -> None: ...
-
-    def waiting(self) -> None: ...
-
-    def __call__(self, chunk: Chunk) -> None: ...
-
-
 @dataclass(frozen=True)
 class Where:
     """Where a sweep is computed: in threads of this process, in worker processes here, or on a dask cluster.
@@ -308,13 +299,25 @@ class Where:
             if count is not None and count < 1:
                 raise StatementError(f"{name} = {count} is less than 1; give the number of {name}")
 
-    def computed(self, plan: Plan, indices: Iterable[int], waiting: Callable[[], None] | None = None) -> Chunks:
-        """The chunks of these indices as they are finished, in any order. waiting: called when no worker is there."""
+    def computed(self, plan: Plan, indices: Sequence[int]) -> Chunks:
+        """The chunks of these indices as they are finished, in any order; the task is told of them."""
+        told, failed, plant_s = task(), 0, 0.0
+        left = sum(last - first for first, last in map(plan.bounds, indices))
+        told.resumed(plan.runs - left)
+        told.plan(left)
+        begin = time.monotonic()
+        for index, chunk in self._computed(plan, indices):
+            failed, plant_s = failed + sum(map(bool, chunk.reasons)), plant_s + float(chunk.measures["duration"].sum())
+            pace = f"{plant_s / max(time.monotonic() - begin, 1e-9):.0f} x real time"
+            told.noted = ", ".join([f"{failed} failed", pace] if failed else [pace])
+            yield index, chunk
+
+    def _computed(self, plan: Plan, indices: Sequence[int]) -> Chunks:
         if self.workers is None and self.scheduler is None:
             return plan.computed(indices, self.threads or len(sched_getaffinity(0)))
         from servonode.wings.explore.sweeps.cluster import computed_on
 
-        return computed_on(plan, indices, self.workers, self.scheduler, self.send_code, waiting)
+        return computed_on(plan, indices, self.workers, self.scheduler, self.send_code)
 
 
 def run_sweep(
@@ -322,11 +325,10 @@ def run_sweep(
     where: Where,
     output: Path | None = None,
     resume: bool = False,
-    report: Report | None = None,
 ) -> "xarray.Dataset":
     """Compute a sweep; its dataset, which is read from the folder `output` where one is given.
 
-    resume: compute only what is missing in that folder. report: is given each chunk when it is in the folder.
+    resume: compute only what is missing in that folder.
 
     Raises:
         StoreError: the folder cannot be used; ClusterError: the cluster cannot. What is in the folder stays there.
@@ -339,12 +341,7 @@ def run_sweep(
         return dataset(plan, [found[index] for index in range(plan.chunks)])
     with closing(Store(plan, output, resume)) as store:
         missing = store.missing()
-        if report:
-            report.resumed(plan.runs - sum(last - first for first, last in map(plan.bounds, missing)))
-        waiting = report.waiting if report else None
-        with closing(where.computed(plan, missing, waiting)) as chunks:  # a cluster is left before an error is reported
+        with closing(where.computed(plan, missing)) as chunks:  # a cluster is left before an error is reported
             for index, chunk in chunks:
                 store.write(index, chunk)
-                if report:
-                    report(chunk)
         return store.dataset()

@@ -13,6 +13,7 @@ from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_error import LaunchError
 from servonode.closed_loop.launch_file import with_values
 from servonode.closed_loop.variation import Variation
+from servonode.definitions.progress import task
 from servonode.errors import StatementError
 from servonode.mechanics.description import Quantity
 from servonode.record.run import default_every
@@ -222,6 +223,7 @@ class _Search:
         if runs < generation:
             text = f"runs = {runs} are fewer than the {generation} of one generation of candidates"
             raise StatementError(f"{text}; give at least so many" + (", or fewer seeds" if self.seeds > 1 else ""))
+        task().plan(runs // generation * generation + 2 * self.seeds, about=True)
         differential_evolution(
             lambda x: np.nan_to_num(self.costs_at(x.reshape(n, -1).T), nan=FAILED, posinf=FAILED),
             [(0.0, 1.0)] * n,
