@@ -122,6 +122,7 @@ dissipation = "0.5*x_dot**2"
 outputs = { tip = { expression = "load", unit = "m" } }
 faults = { swung_up = { relation = "abs(theta) < 1.5", text = "the load is above the rail" } }
 safe = { F = "-20*x_dot" }
+drawing = [{ line = [["x", 0], ["load", "height"]] }, { circle = ["load", "height"], radius = 0.05 }]
 ```
 
 Expressions are like [residuals](#controllerresiduals): `x_dot` is the rate of the coordinate `x`, `x_ddot` its

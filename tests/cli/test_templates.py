@@ -13,7 +13,7 @@ from servonode.cli.create import COPIES, copy
 from tests.helpers.links import broken_links
 from tests.helpers.refusals import command, refused_command
 
-MADE = {"machine": ["py", "toml"], "program": ["py", "toml"], "run": ["toml"]}
+MADE = {"machine": ["toml"], "machine --python": ["py", "toml"], "program": ["py", "toml"], "run": ["toml"]}
 every_kind = pytest.mark.parametrize("kind", MADE)
 
 
@@ -32,7 +32,7 @@ def servonode(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 @every_kind
 def test_nothing_of_the_template_is_left_in_the_files(tmp_path: Path, kind: str) -> None:
-    assert servonode(tmp_path, "new", kind, "crab").returncode == 0
+    assert servonode(tmp_path, "new", *kind.split(), "crab").returncode == 0
     for file in tmp_path.iterdir():
         text = file.read_text("utf-8")
         assert "crab" in text
@@ -56,7 +56,7 @@ def test_new_refuses_what_is_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyP
 @every_kind
 def test_what_is_made_moves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     monkeypatch.chdir(tmp_path)
-    assert command("new", kind, "crab").exit_code == 0
+    assert command("new", *kind.split(), "crab").exit_code == 0
     run = command("simulate", "crab.toml", "--set", "run.duration=2")
     assert run.exit_code == 0, run.stderr
     assert run.stdout.startswith("crab: completed after 2.000 s of plant time")
@@ -67,7 +67,7 @@ def test_nothing_is_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     monkeypatch.chdir(tmp_path)
     last = tmp_path / f"crab.{MADE[kind][-1]}"
     last.write_text("mine")
-    line = refused_command("new", kind, "crab")
+    line = refused_command("new", *kind.split(), "crab")
     assert line.endswith(f"{last.name} exists already; choose another name, or move the file away")
     assert last.read_text() == "mine"
     assert list(tmp_path.iterdir()) == [last]

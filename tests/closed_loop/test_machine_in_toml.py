@@ -151,3 +151,11 @@ def test_it_is_checked_shown_and_written_as_c(file: Path) -> None:
     said = {verb: command(*verb.split(), str(file)) for verb in ("check", "show", "show --c", "show --latex")}
     assert {verb: each.exit_code for verb, each in said.items()} == dict.fromkeys(said, 0)
     assert "verdict          yes" in said["check"].stdout
+
+
+def test_its_drawing_moves_with_it() -> None:
+    table = launch("cart_pole")
+    table["plant"]["machine"]["drawing"] = [{"line": [["x", 0], ["x + L*sin(theta)", "-L*cos(theta)"]]}]
+    loop = resolve(launch_of_table(table))
+    drawn = loop.machine.drawing(0.0, np.array([0.5, np.pi / 2, 0.0, 0.0, 0.0]), np.zeros(1))
+    assert_allclose(drawn, [0.5, 0.0, 1.5, 0.0], atol=1e-15)

@@ -20,7 +20,13 @@ if TYPE_CHECKING:
 
 SCHEMA = "schema"
 COPIES = ("examples", "launch", "firmware")  # folders of a checkout, which an installed package holds as well
-FILES = {"machine": ("machine.py", "machine.toml"), "program": ("program.py", "program.toml"), "run": ("run.toml",)}
+IN_PYTHON = "machine in Python"
+FILES = {
+    "machine": ("machine_table.toml",),
+    IN_PYTHON: ("machine.py", "machine.toml"),
+    "program": ("program.py", "program.toml"),
+    "run": ("run.toml",),
+}
 CONTROLLER = "controller"
 CONTROLLERS = ("lqr", "pid", "mpc", "policy")
 FILES |= {f"{CONTROLLER} {each}": (f"{CONTROLLER}_{each}.py", f"{CONTROLLER}_{each}.toml") for each in CONTROLLERS}
@@ -34,6 +40,7 @@ class NotMade(ServonodeError, ValueError):
 @command(
     (
         "servonode new machine crane",
+        "servonode new machine crane --python",
         "servonode new machine --from panda.urdf",
         "servonode new machine duck --from duck.urdf --set plant.robot.base=free",
         "servonode new program chase",
@@ -51,16 +58,17 @@ def new(
     name: Annotated[str | None, argument(required=False)],
     file: Annotated[str | None, argument(required=False)],
     robot: Annotated[Path | None, option("Write the machine of this URDF or MJCF file.", "FILE", flag="--from")],
+    python: Annotated[bool, option("Write the machine as a Python file, beside its launch file.")],
     overrides: Overrides,
     as_json: AsJson,
 ) -> None:
     """Write commented files: machine, program, controller, run.
 
-    The files run unchanged; edit them for your own purpose. A machine and a program come with a launch file; run
-    writes only a launch file. A controller in Python is of a kind, lqr, pid, mpc or policy, which is its name too
-    where no FILE is given. schema writes the JSON Schema of launch files, for editors; examples,
-    launch and firmware copy the examples, the packaged launch files, or the sources of the firmware in C, into a
-    new folder NAME.
+    The files run unchanged; edit them for your own purpose. A machine is a launch file that states its coordinates and
+    energies; with --python, for what such a table cannot say, a Python file and its launch file, as a program has
+    them; run writes only a launch file. A controller in Python is of a kind, lqr, pid, mpc or policy, which is its
+    name too where no FILE is given. schema writes the JSON Schema of launch files, for editors; examples, launch and
+    firmware copy the examples, the packaged launch files, or the sources of the firmware in C, into a new folder NAME.
 
     With --from, the machine is that of a robot's file, link by link, with the same equations; its launch file holds
     the joints where they start. --set plant.robot.base=free and its like state what [plant.robot] states in a launch
@@ -68,6 +76,8 @@ def new(
     """
     if file is not None and kind != CONTROLLER:
         raise NotMade(f"{file!r} is one name too many: a {kind} has one; leave it out")
+    if python and (kind != "machine" or robot is not None):
+        raise NotMade("--python is of a new machine alone; leave it out, for all others are as they are")
     if robot is not None:
         if kind != "machine":
             raise NotMade(f"--from is of a machine, not of {kind}; write servonode new machine --from {robot}")
@@ -86,7 +96,7 @@ def new(
                 near, kinds = did_you_mean(name, CONTROLLERS), ", ".join(CONTROLLERS)
                 raise NotMade(f"{name!r} is no kind of controller; {near}give {kinds}, and then a name for its file")
             kind, name = f"{CONTROLLER} {name}", file or name
-        made = make(kind, name, Path())
+        made = make(IN_PYTHON if python else kind, name, Path())
     lines = [f"wrote {each}" for each in made]
     if kind not in COPIES:
         schema = f"name it in a launch file: #:schema ./{made[0]}"

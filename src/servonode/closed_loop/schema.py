@@ -52,6 +52,9 @@ def _without_null(part: Any) -> Any:
         return [_without_null(each) for each in part if each != {"type": "null"}]
     if not isinstance(part, dict):
         return part
-    says = {key: value for key, value in part.items() if key != "default" or not isinstance(value, dict | None)}
+    called = {key for key, value in part.items() if isinstance(value, dict) and "description" in value}  # properties
+    says = {
+        k: value for k, value in part.items() if k in called or k != "default" or not isinstance(value, dict | None)
+    }
     kept = {key: _without_null(value) for key, value in says.items()}
     return kept | kept.pop("anyOf")[0] if len(kept.get("anyOf", ())) == 1 else kept

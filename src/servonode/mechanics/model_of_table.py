@@ -6,12 +6,14 @@ Its expressions are in the grammar of residuals (`expression.py`), so nothing of
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import sympy
 
 from servonode.definitions.source_location import KeyPlace
 from servonode.errors import ModelError, did_you_mean
+from servonode.mechanics.drawing import Picture, drawing_of
 from servonode.mechanics.expression import Expression, ExpressionError, parse
 from servonode.mechanics.model import Model
 from servonode.mechanics.symbols import (
@@ -104,6 +106,9 @@ class _Builder:
         for word in ("requirements", "warnings", "faults"):
             made[word] = [self._condition(word, name) for name in self.table[word]]
         made["safe"] = self._by("safe", inputs, self.late)
+        with self._at("drawing") as place:
+            drawn = drawing_of(self.table["drawing"], lambda text: self._sympy(text, self.late))
+        made["drawing"] = [_placed(each, place) for each in drawn]
         texts = {word: self.table[word] for word in ("name", "description")}
         return Model(**texts, **made, place=self.place)
 
@@ -229,6 +234,12 @@ class _Builder:
             relation = RELATIONS[sides[2]](left, right)
             found = condition(relation, given.get("text") or name, name)
         return Condition(found.margin, found.requirement, found.sides, place)
+
+
+def _placed(drawn: Any, place: KeyPlace) -> Any:
+    """A shape or a view whose place is a key."""
+    shapes = {"shapes": tuple(_placed(each, place) for each in drawn.shapes)} if isinstance(drawn, Picture) else {}
+    return replace(drawn, place=place, **shapes)
 
 
 def _size(expression: Expr) -> int:

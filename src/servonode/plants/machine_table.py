@@ -136,6 +136,11 @@ class StatedMachine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     requirements: Annotated[dict[str, str | StatedCondition], stated("what must hold of the parameters")] = {}
     safe: Annotated[dict[str, Expression], stated("the inputs after a fault, such as a brake (absent: zero)")] = {}
 
+    drawing: Annotated[
+        list[dict[str, Any]],
+        stated("how it is drawn: tables of lines, polygons, circles, dots, arrows and trails, in m"),
+    ] = []
+
     def __str__(self) -> str:
         """The reference of its definition."""
         return f"[{SECTION}]"
