@@ -4,13 +4,22 @@
 angles are counterclockwise positive. The two wheels of an axle count as one in its middle. The tyres do not slip.
 """
 
-from collections.abc import Mapping
-
-import numpy as np
 from sympy import Abs, cos, sin, tan
 
-from servonode.mechanics import Model, condition, constraint, coordinate, input_, output, parameter, velocity
-from servonode.plants.view import View
+from servonode.mechanics import (
+    Model,
+    condition,
+    constraint,
+    coordinate,
+    input_,
+    line,
+    output,
+    parameter,
+    polygon,
+    trail,
+    velocity,
+    view,
+)
 
 
 def model() -> Model:
@@ -54,6 +63,14 @@ def model() -> Model:
     rear_holds = condition(Abs(S_r.multiplier) < grip * m * (L - a) / L, "the rear tyres would slip sideways")
     front_holds = condition(Abs(S_f.multiplier) < grip * m * a / L, "the front tyres would slip sideways")
 
+    nose = (x + L * cos(psi) + d * cos(beta), y + L * sin(psi) + d * sin(beta))
+    wheel = line((-0.12 * L, 0), (0.12 * L, 0))
+    body = polygon((-0.2 * L, -0.32 * L), (1.2 * L, -0.32 * L), (1.2 * L, 0.32 * L), (-0.2 * L, 0.32 * L))
+    rear = [wheel.at((0, side * 0.25 * L)) for side in (1, -1)]
+    front = [wheel.at((L, side * 0.25 * L), delta) for side in (1, -1)]
+    bar = line((0, 0), (d, 0)).at((L, 0), delta)
+    car = [each.at((x, y), psi) for each in (body, *rear, *front, bar)]
+
     return Model(
         name="car",
         description="car with a steered front axle",
@@ -67,28 +84,10 @@ def model() -> Model:
         inputs=inputs,
         safe=brakes,
         outputs=(
-            output("nose_x", "position of the nose along x", x + L * cos(psi) + d * cos(beta), "m"),
-            output("nose_y", "position of the nose along y", y + L * sin(psi) + d * sin(beta), "m"),
+            output("nose_x", "position of the nose along x", nose[0], "m"),
+            output("nose_y", "position of the nose along y", nose[1], "m"),
         ),
         warnings=(rear_holds, front_holds),
         panels=(("v",), ("delta",), ("S_r", "S_f")),
+        drawing=[view(*car, trail(nose, "nose"), trail((x, y), "rear axle"), goal=("X", "Y"))],
     )
-
-
-def outline(state: Mapping[str, float], parameters: Mapping[str, float]) -> list[np.ndarray]:
-    """Lines (n, 2) [m] of the body, the four wheels and the bar to the nose, from above."""
-    L, d, delta = parameters["L"], parameters["d"], state["delta"]
-    body = L * np.array([[-0.2, -0.32], [1.2, -0.32], [1.2, 0.32], [-0.2, 0.32], [-0.2, -0.32]])
-    wheel, bar = L * np.array([[-0.12, 0.0], [0.12, 0.0]]), np.array([[0.0, 0.0], [d, 0.0]])
-    rear = [wheel + np.array([0.0, side * 0.25 * L]) for side in (1, -1)]
-    front = [turned(wheel, delta) + np.array([L, side * 0.25 * L]) for side in (1, -1)]
-    lines = [body, *rear, *front, turned(bar, delta) + np.array([L, 0.0])]
-    return [turned(line, state["psi"]) + np.array([state["x"], state["y"]]) for line in lines]
-
-
-def turned(points: np.ndarray, angle: float) -> np.ndarray:
-    """The points (n, 2) turned counterclockwise by an angle [rad]."""
-    return points @ np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
-
-
-VIEW = View(outline=outline, trails={"nose": ("nose_x", "nose_y"), "rear axle": ("x", "y")}, goal=("X", "Y"))

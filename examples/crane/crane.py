@@ -4,13 +4,9 @@ x points along the rail, z upwards from the floor. The rope hangs straight down 
 load towards +x. F > 0 pushes the trolley towards +x, M_w > 0 lets out rope. The rope has no mass and stays taut.
 """
 
-from collections.abc import Mapping
-
-import numpy as np
 from sympy import cos, sin
 
-from servonode.mechanics import Model, condition, coordinate, input_, output, parameter
-from servonode.plants.view import View
+from servonode.mechanics import Model, condition, coordinate, input_, line, output, parameter, polygon, trail, view
 
 
 def model() -> Model:
@@ -30,6 +26,10 @@ def model() -> Model:
     along = s.rate + l.rate * sin(theta) + l * theta.rate * cos(theta)
     down = l.rate * cos(theta) - l * theta.rate * sin(theta)
     pull = m * (g * cos(theta) + l * theta.rate**2 - l.acceleration - s.acceleration * sin(theta))
+    load = (s + l * sin(theta), H - l * cos(theta))
+    box = [polygon((-w, -h), (w, -h), (w, h), (-w, h)) for w, h in ((0.3, 0.1), (0.2, 0.2))]
+    hall = [line((-3, 0), (3, 0), thin=True), line((-3, H), (3, H), thin=True)]
+    obstacle = line((-0.7, 0), (-0.7, 1.4), (0.7, 1.4), (0.7, 0), thin=True)
     return Model(
         name="crane",
         description="overhead crane",
@@ -40,35 +40,23 @@ def model() -> Model:
         inputs={F: s.rate, M_w: l.rate / r},
         safe={F: -c_t * s.rate, M_w: -c_w * l.rate / r},
         outputs=(
-            output("x", "position of the load", s + l * sin(theta), "m"),
-            output("z", "height of the load", H - l * cos(theta), "m"),
+            output("x", "position of the load", load[0], "m"),
+            output("z", "height of the load", load[1], "m"),
             output("S", "tension of the rope", pull, "N"),
         ),
         warnings=(condition(pull > 0, "the rope would be slack"),),
         panels=(("s", "x"), ("theta",), ("S",)),
+        drawing=[
+            view(
+                line((s, H), load),
+                box[0].at((s, H)),
+                box[1].at(load),
+                *hall,
+                obstacle,
+                trail(load, "load"),
+                title="from the side",
+                axes=("x [m]", "height [m]"),
+                goal=("X", "Z"),
+            ),
+        ],
     )
-
-
-def outline(values: Mapping[str, float], parameters: Mapping[str, float]) -> list[np.ndarray]:
-    """Lines (n, 2) [m] of the rope, the trolley and the load, from the side."""
-    top, load = np.array([values["s"], parameters["H"]]), np.array([values["x"], values["z"]])
-    box = np.array([[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0], [-1.0, -1.0]])
-    return [np.array([top, load]), top + box * [0.3, 0.1], load + box * 0.2]
-
-
-def hall(_values: Mapping[str, float], parameters: Mapping[str, float]) -> list[np.ndarray]:
-    """Lines (n, 2) [m] of the floor, the rail and an obstacle in the middle."""
-    side, height = 0.7, 1.4
-    obstacle = np.array([[-side, 0.0], [-side, height], [side, height], [side, 0.0]])
-    floor = np.array([[-3.0, 0.0], [3.0, 0.0]])
-    return [floor, floor + np.array([0.0, parameters["H"]]), obstacle]
-
-
-VIEW = View(
-    outline=outline,
-    title="from the side",
-    trails={"load": ("x", "z")},
-    goal=("X", "Z"),
-    axes=("x [m]", "height [m]"),
-    guides=hall,
-)

@@ -5,15 +5,11 @@ beta = 0; alpha > 0 swings the load towards +x, beta > 0 towards +y. F_x > 0 and
 lets out rope. The rope has no mass and stays taut.
 """
 
-from collections.abc import Callable, Mapping
-
-import numpy as np
 from sympy import cos, sin
 
-from servonode.mechanics import Model, coordinate, input_, output, parameter
-from servonode.plants.view import View, circle
+from servonode.mechanics import Model, circle, coordinate, input_, line, output, parameter, polygon, trail, view
 
-Values = Mapping[str, float]
+COLUMN, TOP = 0.6, 1.2  # radius and height of a column in the middle [m]
 
 
 def model() -> Model:
@@ -36,6 +32,10 @@ def model() -> Model:
     coordinates = (s_x, s_y, l, alpha, beta)
     load = (s_x + l * sin(alpha), s_y + l * cos(alpha) * sin(beta), H - l * cos(alpha) * cos(beta))
     speeds = [sum(place.diff(q) * q.rate for q in coordinates) for place in load]
+    trolley, bridge, beam = (s_x, s_y), line((s_x, -2.2), (s_x, 2.2)), line((-2.5, 0), (2.5, 0), thin=True)
+    box = [polygon((-w, -h), (w, -h), (w, h), (-w, h)) for w, h in ((0.15, 0.15), (0.3, 0.1), (0.2, 0.2))]
+    above, beside = load[:2], (load[0], load[2])
+    column = line((-COLUMN, 0), (-COLUMN, TOP), (COLUMN, TOP), (COLUMN, 0), thin=True)
     words = ("position of the load along x", "position of the load along y", "height of the load")
     return Model(
         name="crane_3d",
@@ -49,50 +49,28 @@ def model() -> Model:
         safe={F_x: -c_t * s_x.rate, F_y: -c_t * s_y.rate, M_w: -c_w * l.rate / r},
         outputs=[output(name, word, place, "m") for name, word, place in zip("xyz", words, load, strict=True)],
         panels=(("s_x", "x"), ("s_y", "y"), ("alpha", "beta")),
+        drawing=[
+            view(
+                bridge,
+                box[0].at(trolley),
+                line(trolley, above),
+                box[2].at(above),
+                circle((0, 0), COLUMN, thin=True),
+                trail(above, "load"),
+                title="from above",
+                goal=("X", "Y"),
+            ),
+            view(
+                line((s_x, H), beside),
+                box[1].at((s_x, H)),
+                box[2].at(beside),
+                beam,
+                beam.at((0, H)),
+                column,
+                trail(beside, "load"),
+                title="from the side",
+                axes=("x [m]", "height [m]"),
+                goal=("X", "Z"),
+            ),
+        ],
     )
-
-
-COLUMN, TOP = 0.6, 1.2  # radius and height of a column in the middle [m]
-BOX = np.array([[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0], [-1.0, -1.0]])
-
-
-def above(values: Values, _parameters: Values) -> list[np.ndarray]:
-    """Lines (n, 2) [m] of the bridge, the trolley, the rope and the load, from above."""
-    trolley, load = np.array([values["s_x"], values["s_y"]]), np.array([values["x"], values["y"]])
-    bridge = np.array([[values["s_x"], -2.2], [values["s_x"], 2.2]])
-    return [bridge, trolley + 0.15 * BOX, np.array([trolley, load]), load + 0.2 * BOX]
-
-
-def beside(across: str) -> Callable[[Values, Values], list[np.ndarray]]:
-    """Of a horizontal axis: lines (n, 2) [m] of the trolley, the rope and the load, from the side."""
-
-    def outline(values: Values, parameters: Values) -> list[np.ndarray]:
-        top, load = np.array([values[f"s_{across}"], parameters["H"]]), np.array([values[across], values["z"]])
-        return [np.array([top, load]), top + BOX * [0.3, 0.1], load + 0.2 * BOX]
-
-    return outline
-
-
-def column(_values: Values, _parameters: Values) -> list[np.ndarray]:
-    """The column from above."""
-    return [circle(np.zeros(2), COLUMN)]
-
-
-def hall(_values: Values, parameters: Values) -> list[np.ndarray]:
-    """Floor, rails and column from the side."""
-    floor = np.array([[-2.5, 0.0], [2.5, 0.0]])
-    side = np.array([[-COLUMN, 0.0], [-COLUMN, TOP], [COLUMN, TOP], [COLUMN, 0.0]])
-    return [floor, floor + np.array([0.0, parameters["H"]]), side]
-
-
-VIEW = (
-    View(above, title="from above", trails={"load": ("x", "y")}, goal=("X", "Y"), guides=column),
-    View(
-        beside("x"),
-        title="from the side",
-        trails={"load": ("x", "z")},
-        goal=("X", "Z"),
-        axes=("x [m]", "height [m]"),
-        guides=hall,
-    ),
-)

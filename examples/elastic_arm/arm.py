@@ -5,15 +5,11 @@ the motor counterclockwise.
 """
 
 # ruff: noqa: E741
-from collections.abc import Callable, Mapping
+from sympy import cos, pi, sin
 
-import numpy as np
-from sympy import cos
+from servonode.mechanics import Model, circle, coordinate, dot, input_, line, magnification, parameter, view
 
-from servonode.mechanics import Model, coordinate, input_, parameter
-from servonode.plants.view import View, circle, leaning_by, shown_larger
-
-Values = Mapping[str, float]
+LENGTH = 0.5  # of the arm as it is drawn [m]
 
 
 def model() -> Model:
@@ -26,6 +22,8 @@ def model() -> Model:
     W = parameter("W", "weight of the arm times its lever", "N m", default=5.0)
     c = parameter("c", "brake of the motor", "N m s/rad", default=0.5)
     tau = input_("tau", "torque of the motor", "N m")
+    twist, weight = q - p, (LENGTH * sin(p), -LENGTH * cos(p))
+    opposite = p + magnification * twist + pi  # of the motor's mark, opposite to the arm where the spring is relaxed
     return Model(
         name="arm",
         description="arm with an elastic joint",
@@ -35,58 +33,18 @@ def model() -> Model:
         potential=k * (q - p) ** 2 / 2 - W * cos(p),
         inputs={tau: q.rate},
         safe={tau: -c * q.rate},  # what the motor does after a fault
+        drawing=[
+            view(
+                circle((0, 0), 0.1),
+                line((0, -0.1), (0, -0.2)).at((0, 0), opposite),
+                line((0, 0), weight),
+                dot(weight),
+                line((0, 0), (0, -LENGTH), thin=True),
+                title="from the side; the line on top turns with the motor",
+                strip=True,
+                caption=("twist {:+.1f}°", twist * 180 / pi),
+                lean=twist,
+                magnified="twist of the spring",
+            ),
+        ],
     )
-
-
-LENGTH = 0.5  # of the arm as it is drawn [m]
-
-
-def pointing(angle: float) -> np.ndarray:
-    """A unit vector at this angle from straight down."""
-    return np.array([np.sin(angle), -np.cos(angle)])
-
-
-def twist(values: Values, _parameters: Values) -> float:
-    """By how much the spring is twisted [rad]."""
-    return values["q"] - values["p"]
-
-
-def outline(factor: float) -> Callable[[Values, Values], list[np.ndarray]]:
-    """What draws the motor with a mark, and the arm with its weight, a dot, as lines (n, 2) [m].
-
-    The mark is opposite to the arm where the spring is relaxed, and turned from there by `factor` times the twist.
-    """
-
-    def lines(values: Values, parameters: Values) -> list[np.ndarray]:
-        arm = LENGTH * pointing(values["p"])
-        mark = pointing(values["p"] + factor * twist(values, parameters) + np.pi)
-        return [circle(np.zeros(2), 0.1), np.array([0.1 * mark, 0.2 * mark]), np.array([0.0 * arm, arm]), arm[None]]
-
-    return lines
-
-
-def vertical(_values: Values, _parameters: Values) -> list[np.ndarray]:
-    """A line straight down from the axis."""
-    return [LENGTH * np.array([[0.0, 0.0], [0.0, -1.0]])]
-
-
-def caption(values: Values, parameters: Values) -> str:
-    """The true twist of the spring."""
-    return leaning_by("twist", twist(values, parameters))
-
-
-def from_the_side(factor: float) -> View:
-    """The arm with the twist of its spring `factor` times as large."""
-    return View(
-        outline=outline(factor),
-        title=shown_larger("from the side; the line on top turns with the motor", "twist of the spring", factor),
-        axes=("", "height [m]"),
-        guides=vertical,
-        strip=True,
-        caption=caption,
-        lean=twist,
-        magnified=from_the_side,
-    )
-
-
-VIEW = from_the_side(1.0)

@@ -4,15 +4,9 @@ x points to the right, z upwards. theta = 0 is level; theta > 0 is counterclockw
 T > 0 lifts along the body's own vertical axis, tau > 0 turns counterclockwise.
 """
 
-from collections.abc import Mapping
-
-import numpy as np
 from sympy import cos, sin
 
-from servonode.mechanics import Model, condition, coordinate, input_, parameter
-from servonode.plants.view import View
-
-Values = Mapping[str, float]
+from servonode.mechanics import Model, arrow, condition, coordinate, input_, line, parameter, trail, view
 
 
 def model() -> Model:
@@ -26,6 +20,9 @@ def model() -> Model:
     c_tau = parameter("c_tau", "brake of the rotation, after a fault", "N m s/rad", default=0.05, at_least=0)
     T, tau = input_("T", "thrust", "N"), input_("tau", "torque", "N m")
     climb = z.rate * cos(theta) - x.rate * sin(theta)
+    frame = line((-0.18, 0.05), (-0.18, 0), (0.18, 0), (0.18, 0.05))
+    rotors = [line((at - 0.09, 0.05), (at, 0.05), (at + 0.09, 0.05)) for at in (-0.18, 0.18)]
+    thrust = arrow((0, 0), (0, T), name="thrust")
     return Model(
         name="quadrotor",
         description="quadrotor in a plane",
@@ -37,32 +34,13 @@ def model() -> Model:
         safe={T: -c_T * climb, tau: -c_tau * theta.rate},
         panels=(("theta",), ("x_dot", "z_dot")),
         warnings=(condition(T > 0, "the rotors would have to push downwards"),),
+        drawing=[
+            view(
+                *(each.at((x, z), theta) for each in (frame, *rotors, thrust)),
+                trail((x, z), "quadrotor"),
+                title="from the side",
+                axes=("x [m]", "height [m]"),
+                goal=("X", "Z"),
+            ),
+        ],
     )
-
-
-def axes(values: Values) -> np.ndarray:
-    """The body's axes to its right and upwards, as rows (2, 2)."""
-    c, s = np.cos(values["theta"]), np.sin(values["theta"])
-    return np.array([[c, s], [-s, c]])
-
-
-def outline(values: Values, _parameters: Values) -> list[np.ndarray]:
-    """Lines (n, 2) [m] of the body and its two rotors, from the side."""
-    frame = np.array([[-0.18, 0.05], [-0.18, 0.0], [0.18, 0.0], [0.18, 0.05]])
-    rotors = [np.array([[side - 0.09, 0.05], [side, 0.05], [side + 0.09, 0.05]]) for side in (-0.18, 0.18)]
-    return [line @ axes(values) + [values["x"], values["z"]] for line in (frame, *rotors)]
-
-
-def thrust(values: Values, _parameters: Values) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """The thrust at the middle of the body."""
-    return {"thrust": (np.array([values["x"], values["z"]]), values["T"] * axes(values)[1])}
-
-
-VIEW = View(
-    outline=outline,
-    title="from the side",
-    trails={"quadrotor": ("x", "z")},
-    goal=("X", "Z"),
-    axes=("x [m]", "height [m]"),
-    arrows=thrust,
-)

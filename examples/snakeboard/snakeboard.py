@@ -4,15 +4,9 @@ x and y are in the ground, angles counterclockwise from above. The front axle is
 no axle slips sideways. tau_r > 0 turns the rotor counterclockwise against the board, tau_w > 0 steers to the left.
 """
 
-from collections.abc import Mapping
-
-import numpy as np
 from sympy import cos, sin, tan
 
-from servonode.mechanics import Model, coordinate, input_, parameter, velocity
-from servonode.plants.view import View
-
-Values = Mapping[str, float]
+from servonode.mechanics import Model, coordinate, input_, line, parameter, trail, velocity, view
 
 
 def model() -> Model:
@@ -31,6 +25,9 @@ def model() -> Model:
     tau_r, tau_w = input_("tau_r", "torque on the rotor", "N m"), input_("tau_w", "torque on each axle", "N m")
     turning = J * theta.rate**2 + J_r * (theta.rate + psi.rate) ** 2
     turning += J_w * ((theta.rate + phi.rate) ** 2 + (theta.rate - phi.rate) ** 2)
+    board, axle = line((-l, 0), (l, 0)), line((0, -0.5 * l), (0, 0.5 * l))
+    rotor = line((-0.6 * l, 0), (0, 0), (0.6 * l, 0)).at((0, 0), psi)
+    shapes = [board, axle.at((l, 0), phi), axle.at((-l, 0), -phi), rotor]
     return Model(
         name="snakeboard",
         description="snakeboard",
@@ -42,22 +39,12 @@ def model() -> Model:
         inputs={tau_r: psi.rate, tau_w: 2 * phi.rate},
         panels=(("v",), ("phi",), ("psi_dot",)),
         safe={tau_r: -c_r * psi.rate, tau_w: -2 * c_w * phi.rate},
+        drawing=[
+            view(
+                *(each.at((x, y), theta) for each in shapes),
+                trail((x, y), "board"),
+                title="from above",
+                goal=("X", "Y"),
+            ),
+        ],
     )
-
-
-def outline(values: Values, parameters: Values) -> list[np.ndarray]:
-    """Lines (n, 2) [m] of the board, its axles and the rotor, from above."""
-    l, phi = parameters["l"], values["phi"]  # noqa: E741
-    board, axle = np.array([[-l, 0.0], [l, 0.0]]), np.array([[0.0, -0.5 * l], [0.0, 0.5 * l]])
-    axles = [turned(axle, side * phi) + np.array([side * l, 0.0]) for side in (1, -1)]
-    rotor = turned(np.array([[-0.6 * l, 0.0], [0.0, 0.0], [0.6 * l, 0.0]]), values["psi"])
-    place = np.array([values["x"], values["y"]])
-    return [turned(line, values["theta"]) + place for line in (board, *axles, rotor)]
-
-
-def turned(points: np.ndarray, angle: float) -> np.ndarray:
-    """The points (n, 2) turned counterclockwise by an angle [rad]."""
-    return points @ np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
-
-
-VIEW = View(outline=outline, title="from above", trails={"board": ("x", "y")}, goal=("X", "Y"))

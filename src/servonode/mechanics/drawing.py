@@ -1,7 +1,8 @@
 """How a machine is drawn: lines, circles, paths and arrows, by expressions of its symbols.
 
 `Model(..., drawing=[line((0, 0), (l*sin(th), -l*cos(th))), ...])`. The numbers of all shapes are computed by one
-function of the machine's kernel; what they are is in the machine's description.
+function of the machine's kernel; what they are is in the machine's description. `polygon(...).at((x, y), psi)` is one
+that stands in a body's axes.
 """
 
 import re
@@ -42,6 +43,29 @@ class Shape(Stated):
 
     def mapped(self, change: Change) -> Self:
         return replace(self, rows=mapped(self.rows, change))
+
+    def at(self, point: Any, turned: Any = 0) -> Self:
+        """The shape with its origin moved to a point, and turned about it: by an angle [rad], in space to the axes x, y
+        and z of a body, three triples or the columns of a matrix.
+        """
+        to, what = _point("at()'s point", point), f"at() of a {self.kind}"
+        if self.size != len(to):
+            raise ModelError(f"{what} whose points are not of {len(to)} numbers; give a point of as many", here())
+        if _is_point(turned):
+            columns = _axes(what, to, turned)
+        elif len(to) == 2:
+            (angle, _) = _point("at()'s angle", (turned, 0))
+            columns = [(sympy.cos(angle), sympy.sin(angle)), (-sympy.sin(angle), sympy.cos(angle))]
+        elif turned != 0:
+            raise ModelError(
+                f"{what}: an angle turns it in a plane; in space give the body's axes, three triples", here()
+            )
+        else:
+            columns = [(1, 0, 0), (0, 1, 0), (0, 0, 1)]
+        moved = 1 if self.kind in ("circle", "arrow") else len(self.rows)  # what follows are directions
+        turn = sympy.Matrix(columns).T
+        rows = (turn * sympy.Matrix(row) + int(i < moved) * sympy.Matrix(to) for i, row in enumerate(self.rows))
+        return replace(self, rows=tuple(map(tuple, rows)))
 
     @property
     def entries(self) -> list[Expr]:
@@ -139,21 +163,28 @@ def arrow(foot: Any, vector: Any, *, name: str, unit: str = "N") -> Shape:
 def pose(name: str, point: Any, turned: Any) -> Shape:
     """Where a body of the machine is, for other tools such as rerun: pictures do not show it.
 
-    turned: the angle [rad] in the view's plane; or of a point in space the body's axes x, y, z, three triples.
+    turned: the angle [rad] in the view's plane; of a point in space the body's axes x, y and z, three triples or the
+    columns of a matrix.
     """
-    rows = [_point("pose()'s point", point)]
-    if isinstance(turned, Sequence | sympy.MatrixBase | np.ndarray):
-        columns = [*turned] if len(turned) == 3 else []
-        if len(columns) != 3 or len(rows[0]) != 3:
-            raise ModelError("pose() in space needs a point (x, y, z), and the body's axes as three triples", here())
-        matrix = [_point("pose()'s axis", each) for each in (*columns, rows[0])]
-        return _shape("pose", tuple(zip(*matrix, strict=True)), name=name)  # the rows of rotation and place
-    if len(rows[0]) != 2:
+    place = _point("pose()'s point", point)
+    if _is_point(turned):
+        return _shape("pose", tuple(zip(*_axes("pose()", place, turned), place, strict=True)), name=name)
+    if len(place) != 2:
         raise ModelError(
             "pose() with one angle is in a plane; give its point as (x, y), or the body's three axes", here()
         )
     (angle, _) = _point("pose()'s angle", (turned, 0))
-    return _shape("pose", ((*rows[0], angle),), name=name)
+    return _shape("pose", ((*place, angle),), name=name)
+
+
+def _axes(what: str, point: Point, turned: Any) -> list[Point]:
+    """The axes x, y, z of a body in space, of which a matrix has the columns."""
+    if len(np.shape(turned)) == 2 and not isinstance(turned, list | tuple):
+        turned = list(zip(*np.array(turned), strict=True))
+    if len(turned) != 3 or len(point) != 3:
+        text = f"{what}: three axes turn it in space about a point (x, y, z)"
+        raise ModelError(f"{text}; give three triples for the axes, in a plane one angle", here())
+    return [_point(f"{what}: an axis", each, (3,)) for each in turned]
 
 
 def view(
@@ -226,14 +257,17 @@ def _shape(kind: Kind, points: Any, name: str = "", unit: str = "", thin: bool =
     return Shape(kind, rows, bool(thin), name, unit, place=place)
 
 
+def _is_point(given: Any) -> bool:
+    return not isinstance(given, str) and isinstance(given, Sequence | sympy.MatrixBase | np.ndarray)
+
+
 def _point(what: str, given: Any, sizes: tuple[int, ...] = (2, 3)) -> Point:
     """The expressions of a point.
 
     Raises:
         ModelError: it has another size, or one of them cannot be compiled.
     """
-    is_point = not isinstance(given, str) and isinstance(given, Sequence | sympy.MatrixBase | np.ndarray)
-    if not is_point or len(given) not in sizes:
+    if not _is_point(given) or len(given) not in sizes:
         raise ModelError(f"{what} is {short(given)}; give (x, y), or (x, y, z) in space", here())
     for each in given:
         refuse_uncompilable(what, each, here(), switches=True)
@@ -241,7 +275,8 @@ def _point(what: str, given: Any, sizes: tuple[int, ...] = (2, 3)) -> Point:
 
 
 def pictures(given: Any, place: Place, what: str) -> tuple[Picture, ...]:
-    """The views of the argument `drawing` of a machine: those stated, shapes by themselves in one that is first.
+    """The views of the argument `drawing` of a machine: those stated, shapes by themselves in one where the first
+    of them stands.
 
     Views that differ in their shapes alone are one, as those of machines that are put together.
 
@@ -254,8 +289,13 @@ def pictures(given: Any, place: Place, what: str) -> tuple[Picture, ...]:
         text = f"{what}: drawing= has {short(wrong[0])}; give a list of shapes, [line((0, 0), (x, y)), ...]"
         raise ModelError(f"{text}, or of views", place.argument("drawing"))
     alone = tuple(each for each in given if isinstance(each, Shape))
+    stated = [
+        view(*alone) if isinstance(each, Shape) else each
+        for each in given
+        if not any(each is other for other in alone[1:])
+    ]
     found: list[Picture] = []
-    for each in ([view(*alone)] if alone else []) + [each for each in given if isinstance(each, Picture)]:
+    for each in stated:
         same = replace(each, goal=None, shapes=(), place=place)
         at = next((i for i, other in enumerate(found) if replace(other, goal=None, shapes=(), place=place) == same
                    and other.in_space == each.in_space), None)  # fmt: skip
@@ -329,11 +369,8 @@ def _of_table(table: Any, parse: Callable[[str | float], Expr]) -> Any:
     kind = next((each for each in kinds if isinstance(table, Mapping) and each in table), None)
     if kind is None:
         raise ModelError(f"drawing has {short(table)}; each entry is a table with one of {', '.join(kinds)}")
-    known = (
-        {**_FIELDS[kind][1], kind: kind != "pose"}
-        if kind != "view"
-        else dict.fromkeys((*_VIEW, "caption", "lean", kind), False)
-    )
+    of_view = dict.fromkeys((*_VIEW, "caption", "lean", kind), False)
+    known = of_view if kind == "view" else {**_FIELDS[kind][1], "at": True, "turned": True, kind: kind != "pose"}
     if strange := [key for key in table if key not in known]:
         raise ModelError(f"drawing: {strange[0]!r} is no key of a {kind}; choose from {', '.join(known)}")
 
@@ -350,10 +387,12 @@ def _of_table(table: Any, parse: Callable[[str | float], Expr]) -> Any:
             more["caption"] = [more["caption"][0], *map(parse, more["caption"][1:])]
         return view(*drawing_of(table[kind], parse), **more)
     stated = expressions(table[kind]) if known[kind] else table[kind]
+    moved = {key: more.pop(key) for key in ("at", "turned") if key in more and kind != "pose"}
     make, needs = _FIELDS[kind][0], {"circle": ("radius",), "arrow": ("vector", "name"), "pose": ("point", "turned")}
     if missing := [key for key in needs.get(kind, ()) if key not in more]:
         raise ModelError(f"drawing: a {kind} needs {missing[0]}; give it")
     several = kind in ("line", "polygon")
     if several and not isinstance(stated, list):
         raise ModelError(f'drawing: {kind} = {short(table[kind])} is no list of points; write [["0", "0"], ["x", "y"]]')
-    return make(*stated, **more) if several else make(stated, **more)
+    made = make(*stated, **more) if several else make(stated, **more)
+    return made.at(moved.pop("at", [0] * made.size), **moved) if moved else made

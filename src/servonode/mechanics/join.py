@@ -10,6 +10,7 @@ import sympy
 from servonode.definitions.source_location import here
 from servonode.errors import ModelError
 from servonode.mechanics.description import Quantity
+from servonode.mechanics.drawing import Picture
 from servonode.mechanics.model import ENERGIES, MAPPINGS, SEQUENCES, Model
 from servonode.mechanics.sensors import Sensor
 from servonode.mechanics.symbols import Condition, Constraint, Coordinate, Jump, Named, Rate, before, condition
@@ -116,6 +117,11 @@ class _Renaming:
         described = msgspec.structs.replace(stated.description, quantity=self.quantity(stated.quantity))
         return replace(stated.mapped(self), description=described)
 
+    def picture(self, stated: Picture) -> Picture:
+        """Without its goal, whose targets are those of one machine."""
+        shapes = (replace(each.mapped(self), name=each.name and self.prefix + each.name) for each in stated.shapes)
+        return replace(stated.mapped(self), shapes=tuple(shapes), goal=None)
+
     def jump(self, stated: Jump) -> Jump:
         changes = {self(state): value for state, value in stated.mapped(self).changes.items()}
         text = f"{self.prefix[:-1]}: {stated.description}"
@@ -144,6 +150,7 @@ def _prefixed(model: Model, prefix: str) -> dict[str, Any]:
         "warnings": [new.condition(each) for each in model.warnings],
         "faults": [new.condition(each) for each in model.faults if each.requirement.name != "dead_point"],
         "jumps": [new.jump(each) for each in model.jumps],
+        "drawing": [new.picture(each) for each in model.drawing],
         "panels": [tuple(prefix + name for name in panel) for panel in model.panels],
     }
 

@@ -15,7 +15,7 @@ from servonode.definitions.progress import doing
 from servonode.mechanics import emit, kernels, reactions
 from servonode.mechanics.derivation import Derivation
 from servonode.mechanics.description import MachineDescription, Skeleton
-from servonode.mechanics.emit import Block, Constants, local
+from servonode.mechanics.emit import Block, Constants, Name, local
 from servonode.mechanics.equations import Equations
 from servonode.mechanics.jump_source import jump_source
 from servonode.mechanics.kernels import Argument, MachineKernel, Signature, sizes_text
@@ -222,12 +222,18 @@ def _poses(tree: Tree, block: Block) -> str:
 
 def _derivatives(equations: Equations) -> str:
     n = len(equations.model.state)
-    state = [f"x[{i}]" for i in range(n)]
-    inputs = [f"u[{i}]" for i in range(len(equations.model.inputs))]
     block = Block(None)
-    block.lines.append(f"    k = rhs({', '.join(['t', *state, *inputs, 'c'])})")
+    block.lines.append(f"    k = {_rates_of(equations.model, 't')}")
     block.store("dx", [f"k[{i}]" for i in range(n + 1)])
     return block.function(Signature.of(MachineKernel, "derivatives"))
+
+
+def _rates_of(model: Model, time: str = "t_") -> str:
+    """The call of `rhs` at the state x and the inputs u."""
+    state, inputs = (
+        [f"{array}[{i}]" for i in range(len(part))] for array, part in (("x", model.state), ("u", model.inputs))
+    )
+    return f"rhs({', '.join([time, *state, *inputs, 'c'])})"
 
 
 def _function(name: str, block: Block, result: str = "") -> str:
@@ -266,13 +272,17 @@ def _solved(model: Model, wanted: Iterable[Expr]) -> set[Expr]:
     return {symbol for each in wanted for symbol in each.free_symbols} & solved
 
 
-def _bind_motion(block: Block, equations: Equations, wanted: list[Expr]) -> None:
-    """Give reactions, velocities' rates, and the second rates of coordinates, where `wanted` has any, their values."""
+def _bind_motion(block: Block, equations: Equations, wanted: list[Expr], known: bool = False) -> None:
+    """Give reactions, velocities' rates, and the second rates of coordinates, where `wanted` has any, their values.
+
+    known: the velocities' rates have them.
+    """
     model = equations.model
     solved = _solved(model, wanted)
     if not solved:
         return
-    bind_accelerations(block, model, accelerations(block, equations, [])[0])
+    if not known:
+        bind_accelerations(block, model, accelerations(block, equations, [])[0])
     _bind_rates(block, {q: model.kinematics[q] for q in model.moved_by_reactions})
     named = solved - {v.rate for v in model.velocities}
     for i, q in enumerate(model.coordinates):
@@ -324,26 +334,44 @@ def _drawing(equations: Equations, constants: Constants) -> str:
     Of its constants there are parameters alone, so that those of all other functions stay what they are.
     """
     model = equations.model
+    outputs = {each: Name(f"o{i}", real=True) for i, each in enumerate(_shown(model)) if not each.is_Atom}
     given = {each: constants.parameter(each) for each in model.parameters}
-    wanted = [sympy.sympify(each).xreplace(given) for each in model.drawn[1]]
-    block = _with_inputs(equations, constants, wanted)
+    wanted = [sympy.sympify(each).xreplace(given | outputs) for each in model.drawn[1]]
+    free = set().union(*(each.free_symbols for each in wanted))
+    more = [each.xreplace(given) for each, name in outputs.items() if name in free]  # once, for they may be long
+    block = _with_inputs(equations, constants, [*more, *wanted], by_rates=not model.reactions)
+    for name, text in zip([name for name in outputs.values() if name in free], block.evaluate(more), strict=True):
+        block.bind(name, text)
     block.store("out", block.evaluate(wanted))
     return _function("drawing", block)
 
 
-def _with_inputs(equations: Equations, constants: Constants, wanted: list[Expr]) -> Block:
-    """A block in which all that `wanted` contains has its value, contact forces and accelerations too."""
+def _shown(model: Model) -> list[Expr]:
+    """The expressions of its outputs."""
+    return [sympy.sympify(each.expression) for each in model.outputs]
+
+
+def _with_inputs(
+    equations: Equations, constants: Constants, wanted: list[Expr], by_rates: bool = False
+) -> Block:  # fmt: skip
+    """A block in which all that `wanted` contains has its value, contact forces and accelerations too.
+
+    by_rates: the accelerations are those of the function `rhs`, not solved for anew, which makes a shorter text.
+    """
     model = equations.model
-    block = _with_rates(model, constants)
-    block.load("u", model.inputs)
     multipliers = [each.multiplier for each in model.constraints]
     free = set().union(*(sympy.sympify(each).free_symbols for each in wanted))
+    block = _with_rates(model, constants)
+    block.load("u", model.inputs)
     if model.has_full_form and (free & set(multipliers) or _solved(model, wanted)):
         block.lines.append("    full(t_, x, u, c, S, y)")
     for i, each in enumerate(multipliers):
         if each in free:
             block.bind(each, f"y[{len(model.coordinates) + i}]")
-    _bind_motion(block, equations, wanted)
+    if by_rates and _solved(model, wanted):
+        block.lines.append(f"    k = {_rates_of(model)}")
+        bind_accelerations(block, model, [f"k[{model.state.index(v)}]" for v in model.velocities])
+    _bind_motion(block, equations, wanted, known=by_rates)
     return block
 
 

@@ -183,19 +183,13 @@ def model() -> Model:
 
 def _drawing(O1: Any, psi: Any, O2: Any, trailer: Any, l: Any, r: Any, b: Any) -> list[Any]:  # noqa: E741
     """Robot, wheels, bed, drawbar and its wheels, from above."""
-
-    def at(angle: Any, *points: tuple[Any, Any]) -> list[Any]:
-        turn = Matrix([[cos(angle), -sin(angle)], [sin(angle), cos(angle)]])
-        return [O1 + turn * Matrix(each) for each in points]
-
-    def wheel(angle: Any, ahead: Any, left: Any) -> Any:
-        return line(*at(angle, (ahead - r, left), (ahead + r, left)))
-
-    nose = ((-0.6 * l, -l), (l, -l), (1.7 * l, 0), (l, l), (-0.6 * l, l))
-    bed = [(0.9 * x * l - b, 0.8 * y * l) for x, y in ((-1, -1), (1, -1), (1, 1), (-1, 1))]
-    shapes = [
-        polygon(*at(psi, *nose)), wheel(psi, 0, 1.15 * l), wheel(psi, 0, -1.15 * l),
-        polygon(*at(trailer, *bed)), line(*at(trailer, (0, 0), (-b, 0))), wheel(trailer, -b, l), wheel(trailer, -b, -l),
-        trail(O1, "robot"), trail(O2, "trailer"), pose("robot", O1, psi), pose("trailer", O2, trailer),
+    wheel = line((-r, 0), (r, 0))
+    nose = polygon((-0.6 * l, -l), (l, -l), (1.7 * l, 0), (l, l), (-0.6 * l, l))
+    bed = polygon(*((0.9 * x * l - b, 0.8 * y * l) for x, y in ((-1, -1), (1, -1), (1, 1), (-1, 1))))
+    robot = (nose, wheel.at((0, 1.15 * l)), wheel.at((0, -1.15 * l)))
+    behind = (bed, line((0, 0), (-b, 0)), wheel.at((-b, l)), wheel.at((-b, -l)))
+    return [
+        view(*(each.at(O1, psi) for each in robot), *(each.at(O1, trailer) for each in behind),
+             trail(O1, "robot"), trail(O2, "trailer"), pose("robot", O1, psi), pose("trailer", O2, trailer),
+             goal=("x", "y")),
     ]  # fmt: skip
-    return [view(*shapes, goal=("x", "y"))]

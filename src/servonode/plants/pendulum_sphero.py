@@ -15,7 +15,7 @@ Sources: the papers of docs/systems/pendulum_sphero.md give the machine; the equ
 from collections.abc import Sequence
 from typing import Any
 
-from sympy import Float, Integer, Matrix, Max, Piecewise, Rational, atan2, cos, eye, pi, sin, sqrt
+from sympy import Float, Integer, Matrix, Rational, atan2, cos, eye, pi, sin, sqrt
 
 from servonode.mechanics import (
     Model,
@@ -37,6 +37,7 @@ from servonode.mechanics import (
     velocity,
     view,
 )
+from servonode.mechanics.functions import choose
 from servonode.plants.physics.pendulum_sphero import PHYSICS
 from servonode.plants.views.pendulum_sphero import VIEW
 
@@ -196,7 +197,7 @@ def _way(tried: Sequence[Any]) -> tuple[Any, Any]:
     x, y = Integer(1), Integer(0)
     for each in reversed(tried):
         size = sqrt(each[0] ** 2 + each[1] ** 2)
-        x, y = (Piecewise((e / size, size > 1e-6), (other, True)) for e, other in ((each[0], x), (each[1], y)))
+        x, y = (choose(size - Float("1e-6"), e / size, other) for e, other in ((each[0], x), (each[1], y)))
     return x, y
 
 
@@ -207,7 +208,7 @@ def _upright(title: str, across: Any, n: Any, N: Any, R: Any, l: Any, friction: 
     size, least = sqrt(n[0] ** 2 + n[1] ** 2), Float("1e-300")
     angle = magnification * atan2(size, -n[2])
     sideways = across[0] * n[0] + across[1] * n[1]
-    leaning, centre = Matrix([sin(angle) / Max(size, least) * sideways, -cos(angle)]), Matrix([0, R])
+    leaning, centre = Matrix([sin(angle) / (size + least) * sideways, -cos(angle)]), Matrix([0, R])
     lean = atan2(sideways, -n[2])
     return view(
         circle(centre, R), line(centre, centre + R * leaning), dot(centre + l * leaning),

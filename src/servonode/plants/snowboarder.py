@@ -224,14 +224,14 @@ def _from_above(place: Any, phi0: Any, E: Any, theta: Any, force: tuple[Any, Any
     l0, l1, width = sizes
     blade = Matrix([[cos(phi0), -sin(phi0), 0], [sin(phi0), cos(phi0), 0], [0, 0, 1]])
     half, nose = l0 / 2, l0 / 2 - width
-    board = [(-half, -width), (nose, -width), (half, 0), (nose, width), (-half, width)]
+    board = polygon((-half, -width), (nose, -width), (half, 0), (nose, width), (-half, width))
     upright = Matrix([cos(theta), 0, -sin(theta)])  # the body's x axis
-    at, turn = Matrix([*place, 0]), blade[:2, :2]
+    at = Matrix([*place, 0])
     return view(
-        polygon(*(place + turn * Matrix(each) for each in board)), line(place, place + l1 * turn * E[:2, :]),
+        board.at(place, phi0), line((0, 0), l1 * E[:2, :]).at(place, phi0),
         trail(place, "blade"),
-        arrow(place, force[1] * turn[:, 1], name="lateral force R of the snow"),
-        arrow(place, force[0] * turn[:, 0], name="thrust less drag"),
+        arrow((0, 0), (0, force[1]), name="lateral force R of the snow").at(place, phi0),
+        arrow((0, 0), (force[0], 0), name="thrust less drag").at(place, phi0),
         pose("board", at, [blade[:, k] for k in range(3)]),
         pose("body", at, [blade * each for each in (upright, E.cross(upright), E)]),
         title="from above", axes=("x₀ [m], down the slope", "y₀ [m]"),
