@@ -156,3 +156,21 @@ def test_noise_is_that_of_the_first_run() -> None:
     again = simulate_fused(known, run.k[1] - run.k[0])
     assert max(apart(other["columns"], columns_of(again), len(again.t)).values()) <= ALIKE
     assert {each["key"] for each in live["fixed"]} >= {"run.duration", "plant.sensor.noise"}
+
+
+REFUSED: tuple[tuple[dict[str, float], str], ...] = (
+    ({"controller.delay": 2.5}, "[controller] delay: 2.5 is not a whole number"),
+    ({"controller.delay": -1.0}, "[controller] delay: -1 1 must be at least 0"),
+    ({"controller.period": 0.0}, "[controller] period: 0 s must be at least 0.001"),
+    ({"run.duration": -3.0}, "[run] duration: -3 s must be at least"),
+    ({"plant.parameters.m1": float("inf")}, "not a finite number"),
+)
+
+
+@needs_node
+def test_a_value_that_cannot_be_is_refused_in_words() -> None:
+    live = live_of(servonode.simulate("trailer_reverse", run__duration=0.1))
+    (found,) = computed([(live, [values for values, _ in REFUSED])])
+    for (_, text), again in zip(REFUSED, found["runs"], strict=True):
+        assert text in again["refused"]
+        assert again["columns"] == {}

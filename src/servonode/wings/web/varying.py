@@ -137,24 +137,22 @@ def _candidates(prepared: Prepared) -> Iterator[Key]:
     step = launch.step_ns / NANO
     duration, period = launch.times.duration, launch.times.period
     least = max(step, period)
-    yield Key("run.duration", "duration of the run", "timing", "s", duration, least, LONGEST * duration, step=least)
+    yield _timing("run.duration", "duration of the run", duration, least, LONGEST * duration, step=least)
     if control is not None:
-        yield Key(
-            "controller.period",
-            "time between two control instants",
-            "timing",
-            "s",
-            period,
-            step,
-            max(10 * period, 20 * step),
-            step=step,
-        )
-        delay = control.stated.delay
-        title = "control periods after which inputs act"
-        yield Key("controller.delay", title, "timing", "1", delay, 0, max(MOST_DELAY, 2 * delay), whole=True)
+        most, delay = max(10 * period, 20 * step), control.stated.delay
+        yield _timing("controller.period", "time between two control instants", period, step, most, step=step)
+        text = "control periods after which inputs act"
+        yield _timing("controller.delay", text, delay, 0, max(MOST_DELAY, 2 * delay), unit="1", whole=True)
         if any(each.kernel is not None for each in (control.targets, control.signals)):
-            yield Key(GOAL_SPEED, "speed of the goal's time", "goals", "1", launch.goal_speed, 0.0, 3.0)
+            text = "speed of the goal's time"
+            yield _timing(GOAL_SPEED, text, launch.goal_speed, 0, 3, unit="1", group="goals")
     yield from _disturbances(loop)
+
+
+def _timing(
+    key: str, title: str, value: float, low: float, high: float, unit: str = "s", group: str = "timing", **more: Any
+) -> Key:
+    return replace(Key(key, title, group, unit, value, low, high, at_least=low), **more)
 
 
 def _disturbances(loop: ClosedLoop) -> Iterator[Key]:

@@ -17,7 +17,7 @@ function evenRows(t, n) {
 
 // What computes a run. It stands alone, since it is the text of a worker too. module: of live.module, compiled.
 function runComputer(live, module) {
-  const [STACK, HEAP, PAGE] = [65536, 65536 + 1048576, 65536];
+  const [HEAP, PAGE, MOST] = [65536 + 1048576, 65536, 1e9]; // the stack ends where the heap begins; bytes
   const NANO = 1e9;
   const memory = new WebAssembly.Memory({ initial: HEAP / PAGE + 1 });
   const env = { __linear_memory: memory, __stack_pointer: new WebAssembly.Global({ value: "i32", mutable: true }, HEAP) };
@@ -42,15 +42,16 @@ function runComputer(live, module) {
   }
 
   // Why a value cannot be, as Python says it.
-  function complaint({ key, unit, title, above, at_least: least }, value) {
-    const section = key.split(".").slice(0, 2).join(".");
-    const name = key.split(".").slice(2).join(".");
+  function complaint({ key, unit, title, whole, above, at_least: least }, value) {
+    const parts = key.split(".");
+    const section = parts.slice(0, parts.length > 2 ? 2 : 1).join(".");
     const problem =
       !Number.isFinite(value) ? `${value} is not a finite number`
+      : whole && !Number.isInteger(value) ? `${value} is not a whole number`
       : above !== null && !(value > above) ? `${shown(value)} ${unit} must be greater than ${shown(above)}`
       : least !== null && !(value >= least) ? `${shown(value)} ${unit} must be at least ${shown(least)}`
       : "";
-    return problem && `[${section}] ${name}: ${problem} (${title})`;
+    return problem && `[${section}] ${key.slice(section.length + 1)}: ${problem} (${title})`;
   }
 
   function refusal({ text, relation }, greater, lesser) {
@@ -111,7 +112,9 @@ function runComputer(live, module) {
     place(name, n, whole = false) {
       const at = this.at;
       this.at += 8 * n;
-      if (this.at > memory.buffer.byteLength) memory.grow(Math.ceil((this.at - memory.buffer.byteLength) / PAGE) + 16);
+      const more = Math.ceil((this.at - memory.buffer.byteLength) / PAGE);
+      if (!(this.at < MOST)) throw new Error("So many rows take more memory than a browser gives: shorten the run.");
+      if (more > 0) memory.grow(more + 16);
       new Uint8Array(memory.buffer).fill(0, at, this.at);
       this.places.set(name, { at, n, whole });
       return this.of(name);
