@@ -32,7 +32,7 @@ GROUPS = {
 }  # fmt: skip
 SHARES = (0.31, 0.77, 0.45, 0.58, 0.51, 0.49)  # of a range, at which a key is tried until two values can be
 LONGEST, MOST_DELAY = 3.0, 20  # times its duration; control periods
-LONGEST_TRIAL = 4.0  # s of the processor, for all keys
+LONGEST_TRIAL = 3.0  # s of the processor, for all keys
 TOO_LONG = "Python searches for the start of each run for seconds, too long to try it for this report"
 SHORT = 20  # control periods of the run in which keys are tried
 NANO = 1e9
