@@ -19,6 +19,7 @@ from servonode.kernels.llvm import llvm_text
 
 TRIPLE, FEATURES = "wasm32-unknown-unknown", "+bulk-memory,+sign-ext,+nontrapping-fptoint"
 _CUSTOM, _EXPORT, _SYMBOLS, _OF_FUNCTION, _OF_DATA = 0, 7, 8, 0, 1  # kinds of sections, of their parts, of symbols
+_CODE, _INDICES, _WITH_ADDEND = 10, (0, 6, 7), (3, 4, 5, 8, 9, 11, 14, 15, 16, 17)  # a section; kinds of relocations
 _UNDEFINED, _NAMED = 0x10, 0x40  # flags of a symbol
 _BEHIND_EXPORTS = frozenset({8, 9, 10, 11, 12})  # sections: start, elements, code, data, and the number of its parts
 
@@ -108,16 +109,20 @@ def _sized(data: bytes) -> bytes:
 
 def with_exports(code: bytes) -> bytes:
     """An object as a module that exports each of its functions `entry.NAME` as NAME, without what linkers read."""
-    head, sections, found = code[:8], list[tuple[int, bytes]](), dict[str, int]()
+    head, sections, found, padded = code[:8], list[tuple[int, bytes]](), dict[str, int](), list[int]()
     reader = _Bytes(code, 8)
     while reader.left:
         kind = reader.number()
         content = reader.part()
         if kind != _CUSTOM:
             sections.append((kind, content))
-        elif (inner := _Bytes(content)).part() == b"linking":
-            inner.number()  # its version
-            found |= dict(_functions(inner))
+        elif (name := (inner := _Bytes(content)).part()) in (b"linking", b"reloc.CODE"):
+            inner.number()  # its version, or the section
+            if name == b"linking":
+                found |= dict(_functions(inner))
+            else:
+                padded += _padded(inner)
+    sections = [(kind, _short(content, padded) if kind == _CODE else content) for kind, content in sections]
     listed = b"".join(_sized(name.encode()) + b"\0" + _encoded(index) for name, index in found.items())
     before = [each for each in sections if each[0] not in _BEHIND_EXPORTS]
     behind = [each for each in sections if each[0] in _BEHIND_EXPORTS]
@@ -142,3 +147,28 @@ def _functions(linking: _Bytes) -> Iterator[tuple[str, int]]:
             name = part.part().decode() if named else ""
             if of == _OF_FUNCTION and defined and name.startswith(ENTRY):
                 yield name.removeprefix(ENTRY), index
+
+
+def _padded(relocations: _Bytes) -> Iterator[int]:
+    """Where in the code the numbers of functions, types and globals stand, in five bytes each for a linker to fill."""
+    for _ in range(relocations.number()):
+        kind, at, _ = relocations.number(), relocations.number(), relocations.number()
+        if kind in _WITH_ADDEND:
+            relocations.number()
+        if kind in _INDICES:
+            yield at
+
+
+def _short(code: bytes, padded: list[int]) -> bytes:
+    """A section of code whose padded numbers have as few bytes as they need."""
+    reader, bodies = _Bytes(code), list[bytes]()
+    n = reader.number()
+    for _ in range(n):
+        end = reader.number() + reader.at
+        parts, at = list[bytes](), reader.at
+        for place in (each for each in sorted(padded) if at <= each < end):
+            parts += [code[at:place], _encoded(_Bytes(code, place).number())]
+            at = place + 5
+        bodies.append(_sized(b"".join([*parts, code[at:end]])))
+        reader.at = end
+    return _encoded(n) + b"".join(bodies)
