@@ -227,17 +227,17 @@ def _drawn(view: View, scene: Scene) -> dict[str, Any] | None:
     return {
         "shapes": msgspec.to_builtins(shapes), "factor": drawn.factor, "space": view.projection is not None,
         "caption": drawn.described.caption if own else "", "caption_at": drawn.described.caption_at,
-        "ground": _ground(view, scene),
+        **_ground(view, scene),
     }  # fmt: skip
 
 
-def _ground(view: View, scene: Scene) -> list[Any]:
-    """The lines of a machine's file beside its drawing, where they stay as they are."""
+def _ground(view: View, scene: Scene) -> dict[str, Any]:
+    """The lines of a machine's file beside its drawing, where they stay as they are; `moving`: they do not."""
     if view.guides is None or getattr(getattr(view.guides, "func", None), "__self__", None) is not None:
-        return []
+        return {"ground": [], "moving": False}
     ends = [scene.instant(i).lines(view.guides, view.size) for i in (0, len(scene.run.t) - 1)]
     stays = len(ends[0]) == len(ends[1]) and all(np.array_equal(*pair) for pair in zip(*ends, strict=True))
-    return [np.round(each, 5).tolist() for each in ends[0]] if stays else []
+    return {"ground": [np.round(each, 5).tolist() for each in ends[0]] if stays else [], "moving": not stays}
 
 
 def _texts(loop: ClosedLoop) -> dict[str, Any]:
