@@ -252,13 +252,18 @@ class Loop(Tabular):
             from servonode.export.c_export import Exported
 
             return c_file(Exported.of(closed_loop))
+        from servonode.controllers.own.source import OwnController
         from servonode.export.document import show_latex, show_text
 
-        servo = self.servo() if control else None
+        own = control is not None and isinstance(control.source, OwnController)  # in Python: it has no equations
+        servo = self.servo() if control and not own else None
         equations = servo.equations if servo else self.equations()
-        gains = control.gains if control else None
-        weights = control.stated.weights if control else {}
-        return (show_latex if form == "latex" else show_text)(equations, servo, gains, weights)
+        gains = control.gains if control and servo else None
+        weights = control.stated.weights if control and servo else {}
+        text = (show_latex if form == "latex" else show_text)(equations, servo, gains, weights)
+        name = control.source.name if control else ""
+        said = f"\n\nThe law is the controller {name} in Python, of which there are no equations."
+        return text + (said if own and form == "text" else "")
 
     # judge: whether the motors can realise the goal, and how well
 

@@ -11,7 +11,7 @@ import click
 
 from servonode.cli import complete, verb
 from servonode.cli.command import argument, command, group, option, output
-from servonode.cli.options import AsJson, Code, Movie, Reports
+from servonode.cli.options import AsJson, Code, Movie, Open, Reports
 from servonode.export import exports
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def export(
     {0: "drawn", 1: "the recorded run had a fault, or a file could not be made", **verb.BAD_USAGE, **verb.BROKEN_OFF},
     of=bag,
 )
-def report(file: Recording, reports: Reports, movie: Movie, as_json: AsJson, code: Code) -> None:
+def report(file: Recording, reports: Reports, movie: Movie, show: Open, as_json: AsJson, code: Code) -> None:
     """Make the report and the movie of BAG.
 
     They look like those of run and simulate, and show the recorded data.
@@ -179,7 +179,7 @@ def report(file: Recording, reports: Reports, movie: Movie, as_json: AsJson, cod
     check_reports(reports, closed_loop)
     film = filming(movie, closed_loop)
     run = runs_in(read, closed_loop)[-1]
-    sys.exit(delivered(run, read.about["run"], as_json, None, reports, film))
+    sys.exit(delivered(run, read.about["run"], as_json, None, reports, film, show))
 
 
 def _draw_columns(read: "Bag", reports: Sequence[Path], movie: Path | None) -> None:

@@ -12,7 +12,7 @@ import click
 
 from servonode.cli import complete, verb
 from servonode.cli.command import argument, command
-from servonode.cli.options import AsJson, Code, Launch, Overrides, Panels, Picture
+from servonode.cli.options import AsJson, Code, Launch, Open, Overrides, Panels, Picture
 
 if TYPE_CHECKING:
     from servonode.analysis.comparison import Compared, Measures
@@ -43,6 +43,7 @@ def compare(
     code: Code,
     as_json: AsJson,
     panels: Panels,
+    show: Open,
     out: Picture = Path("compare.png"),
 ) -> None:
     """Compare runs: curves in one picture, numbers in a table.
@@ -67,6 +68,8 @@ def compare(
     click.echo(
         f"servonode: {out}: {failure}" if failure else f"  picture           {out}", err=as_json or bool(failure)
     )
+    if not failure:
+        verb.picture_made(out, as_json, show)
     sys.exit(int(bool(failure)))
 
 

@@ -15,6 +15,7 @@ from servonode.bus import Status
 from servonode.bus.durations import EXTRA
 from servonode.bus.topology import CONTROLLER, GOAL_HELD, PLANT, TARGET
 from servonode.cli.start_checks import PICTURES
+from servonode.cli.terminal import linked, painted
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.errors import ServonodeError
 from servonode.nodes.fault_ladder import ESTOP, FINAL
@@ -67,7 +68,7 @@ class StatusLine:
         self._due = now + (TERMINAL_PERIOD_S if self._terminal else LOG_PERIOD_S)
         text = self._text(status[PLANT], status.get(CONTROLLER), status.get(TARGET), now)
         if self._terminal:
-            self.stream.write("\r" + text.ljust(self._width))
+            self.stream.write("\r" + painted(text.ljust(self._width), self.stream))
             self._width = len(text)
         else:
             self.stream.write(text + "\n")
@@ -186,13 +187,14 @@ class Signals:
 class Delivered:
     """The result of the outputs: lines of the table, one for each failure, and the signal that interrupted them.
 
-    unmade: the words of those of which nothing was made.
+    unmade: the words of those of which nothing was made. shown: reports and movies that were made.
     """
 
     rows: list[str]
     failures: dict[str, str]
     signal: int | None = None
     unmade: list[str] = field(default_factory=list)
+    shown: list[Path] = field(default_factory=list)
 
     def fail(self, output: Output, text: str) -> None:
         """Note why an output failed; a second one of its kind under a word of its own."""
@@ -222,6 +224,7 @@ def make(outputs: Sequence[Output], signals: Signals) -> Delivered:
             signals.raises = not output.whole
             done.rows.append(f"  {output.word:<17} {output.make()}")
             done.unmade.remove(output.word)
+            done.shown += [output.file] if output.word in ("report", "movie") else []
             if output.lacking:
                 done.fail(output, "; ".join(output.lacking))
         except KeyboardInterrupt:
@@ -339,7 +342,11 @@ def say(
         head = f"{name}: {ENDED.get(ending, ending)}; the plant ran on the other computer, whose record has its states"
     else:
         return
-    _print("\n".join([head, *done.rows]), sys.stderr if as_json else sys.stdout)
+    stream = sys.stderr if as_json else sys.stdout
+    links = [line for file in done.shown for line in linked(file, stream)]
+    _print(painted("\n".join([head, *done.rows]), stream), stream)
+    for line in links:
+        _print(line, stream)
 
 
 def _print(text: str, stream: Any) -> None:

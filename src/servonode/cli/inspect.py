@@ -5,6 +5,7 @@ import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import click
@@ -14,6 +15,7 @@ from servonode import extensions
 from servonode.cli import complete, verb
 from servonode.cli.command import Choice, argument, command, option
 from servonode.cli.options import AsJson, Launch
+from servonode.cli.terminal import painted
 from servonode.export import exports
 
 WIDTH = 80  # columns
@@ -105,6 +107,8 @@ FORMS = [
     *(option(each.help, flag=f"--{name}", flag_value=name) for name, each in exports.printed().items()),
 ]
 if TYPE_CHECKING:
+    from servonode.closed_loop.closed_loop import ClosedLoop
+
     Form = Any
 else:
     Form = Annotated[(str | None, *FORMS)]
@@ -116,6 +120,8 @@ else:
         "servonode show my_robot.toml --latex > my_robot.tex",
         "servonode show my_robot.toml --c > my_robot.c",
         "servonode show my_arm.toml --urdf > my_arm.urdf",
+        "servonode show diff_drive_trailer",
+        "servonode show furuta.py:pendulum --json",
     ),
     {0: "done", **verb.BAD_USAGE, **verb.INTERRUPTED},
 )
@@ -123,8 +129,13 @@ def show(
     launch: Launch,
     form: Form,
     to: Annotated[str | None, option(TO, "NAME", shell_complete=complete.exports)],
+    as_json: AsJson,
 ) -> None:
-    """Print the equations of FILE: mass matrix, bias, constraints, law."""
+    """Print the equations of FILE: mass matrix, bias, constraints, law.
+
+    FILE may also be a machine: the name of a packaged one, a Python file with the function that makes it, as
+    furuta.py or furuta.py:pendulum, the URDF or MJCF file of a robot, or a launch file with [plant] alone.
+    """
     from servonode.loop import Loop
 
     if to is not None:
@@ -134,13 +145,69 @@ def show(
             known = ", ".join(exports.printed())
             raise click.UsageError(f"--to: no export {to!r} prints a machine; install its package, or choose {known}")
     chosen, word = to or form, "--to" if to else f"--{form}"
+    if (machine := of_machine(launch)) is not None:
+        text = Loop(machine).show(chosen or "text")
+        verb.show({"file": launch.file, "form": chosen or "text", "text": text}, as_json, text)
+        return
     if fleet := launch.fleet(strict=False):
         if chosen is not None:
             raise click.UsageError(f"{word} takes one robot; give the launch file that a robot includes.")
         texts = (f"robot {robot}\n\n{Loop(each).show('text')}" for robot, each in fleet[1].items())
-        click.echo("\n\n".join(texts))
+        verb.show_lines(texts, as_json) if as_json else click.echo("\n\n".join(texts))
         return
-    click.echo(Loop(launch.resolved(strict=False)).show(chosen or "text"))
+    text = Loop(launch.resolved(strict=False)).show(chosen or "text")
+    verb.show({"file": launch.file, "form": chosen or "text", "text": text}, as_json, text)
+
+
+def of_machine(launch: Launch) -> "ClosedLoop | None":
+    """The closed loop of a machine alone: packaged, in a Python file, or of a launch file that states no run."""
+    import tomllib
+
+    from servonode import plants
+    from servonode.closed_loop.closed_loop import resolve
+    from servonode.closed_loop.launch_file import launch_of_table, launch_path
+
+    file, path = launch.file, launch_path(launch.file)
+    if ".py" in file:
+        name, _, function = file.partition(":")
+        machine = f"{Path(name).absolute()}:{function or _only_function(Path(name))}"
+    elif file in plants.PLANTS and not path.exists():
+        machine = file
+    else:
+        if path.suffix == ".toml" and path.is_file():
+            try:
+                stated = tomllib.loads(path.read_text("utf-8"))
+            except ValueError:  # reading it as a launch file says what is wrong
+                return None
+            if set(stated) == {"plant"}:
+                return launch.but("run.duration=1").resolved(strict=False)
+        return None
+    table = {"run": {"duration": 1.0}, "plant": {"machine": machine}}
+    return resolve(launch_of_table(table, launch.overrides, "machine"), strict=False, code=launch.code is not False)
+
+
+def _only_function(file: Path) -> str:
+    """The function in a Python file that makes its machine, by its text: nothing runs yet."""
+    import ast
+
+    if not file.is_file():
+        raise click.UsageError(f"{file}: no such file; name the Python file of a machine")
+    try:
+        parsed = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError) as error:
+        raise click.UsageError(f"{file}: is no Python ({error}); correct it") from None
+    made = [
+        each.name
+        for each in parsed.body
+        if isinstance(each, ast.FunctionDef)
+        and any(isinstance(part, ast.Name) and part.id == "Model" for part in ast.walk(each))
+        and len(each.args.args) == len(each.args.defaults)
+    ]
+    if len(made) != 1:
+        known = ", ".join(f"{file}:{name}" for name in made)
+        remedy = f"name one: {known}" if made else "a machine is a function without arguments that returns a Model"
+        raise click.UsageError(f"{file}: {'several functions make' if made else 'no function makes'} a Model; {remedy}")
+    return made[0]
 
 
 MARKS = {"good": "ok  ", "note": "note", "wrong": "WRONG"}
@@ -166,7 +233,8 @@ def doctor(as_json: AsJson) -> None:
         click.echo(json.dumps({"findings": [asdict(each) for each in found], "exit": code}))
     subject = ""
     for each in () if as_json else found:
-        click.echo(f"{each.subject if each.subject != subject else '':<8} {MARKS[each.level]:<5} {each.text}")
+        line = f"{each.subject if each.subject != subject else '':<8} {MARKS[each.level]:<5} {each.text}"
+        click.echo(painted(line, sys.stdout))
         if each.remedy:
             click.echo(f"{'':<15}{each.remedy}")
         subject = each.subject

@@ -86,7 +86,9 @@ def _one_line() -> Iterator[None]:
         text, code = f"{where}: cannot be written ({error.strerror or error}); name another file", 2
     except KeyboardInterrupt as interrupt:
         text, code = "interrupted", 128 + getattr(interrupt, "number", signal.SIGINT)
-    click.echo(f"servonode: {text}", err=True)
+    from servonode.cli.terminal import painted
+
+    click.echo(painted(f"servonode: {text}", sys.stderr), err=True)
     sys.exit(code)
 
 
@@ -95,7 +97,7 @@ UNSUGGESTED = {"arm", "disarm", "reset", "resume", "step"}
 FORMER = {  # what --output was in earlier releases
     name: f"No such option {name!r}. Did you mean '--output'?" for name in ("--out", "--picture")
 }
-HELP = "help"
+HELP, NO_COLOUR = "help", "--no-color"
 
 
 class Verbs(click.Group):
@@ -120,6 +122,9 @@ class Verbs(click.Group):
         """Read the command line, in which `help bag info` is `bag info --help`."""
         if args[:1] == [HELP]:
             args = [*(word for word in args[1:] if not word.startswith("-")), "--help"]
+        if NO_COLOUR in args:  # wherever it stands
+            args = [word for word in args if word != NO_COLOUR]
+            os.environ["NO_COLOR"] = "1"
         return super().parse_args(ctx, args)
 
     def resolve_command(
@@ -174,6 +179,9 @@ class Verbs(click.Group):
     epilog="servonode help COMMAND, or COMMAND --help, shows examples, options and exit codes.",
 )
 @click.version_option(VERSION, "-v", "--version", message="servonode %(version)s")
+@click.option(
+    NO_COLOUR, is_flag=True, expose_value=False, help="No colours, as where NO_COLOR is set or CLICOLOR is 0."
+)
 @click.pass_context
 def main(ctx: click.Context) -> None:
     """Turn equations into a running control system.

@@ -14,7 +14,7 @@ import click
 
 from servonode.cli import verb
 from servonode.cli.command import Choice, Stated, Verb, command, option
-from servonode.cli.options import AsJson, Launch, Picture
+from servonode.cli.options import AsJson, Launch, Open, Picture
 from servonode.errors import StatementError, end_of_range
 
 PIXELS_PER_INCH = 270
@@ -62,13 +62,13 @@ class MethodVerb(Verb):
         ]
         named = {each.name: get_args(each.annotation)[1] for each in stated if get_origin(each.annotation) is Mapping}
 
-        def call(launch: Launch, as_json: bool, out: Path | None = None, **given: Any) -> None:
+        def call(launch: Launch, as_json: bool, out: Path | None = None, opened: bool = False, **given: Any) -> None:
             from servonode.cli.start_checks import check_picture
 
             given |= {key: (_numbers if kind is float else _ranges)(given[key]) for key, kind in named.items()}
             if out is not None:
                 check_picture(out)
-            show(method(Loop(launch.resolved(strict=row.strict)), **given), as_json, out)
+            show(method(Loop(launch.resolved(strict=row.strict)), **given), as_json, out, opened)
 
         keyword, annotated = inspect.Parameter.KEYWORD_ONLY, cast("Any", Annotated)
         parameters = [inspect.Parameter("launch", keyword, annotation=Launch)]
@@ -83,6 +83,7 @@ class MethodVerb(Verb):
         if row.picture:
             file = Path(f"{name}.png")
             parameters.append(inspect.Parameter("out", keyword, default=file, annotation=Picture))
+            parameters.append(inspect.Parameter("opened", keyword, annotation=Open))
         call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         call.__annotations__ = {each.name: each.annotation for each in parameters}
         return command(row.examples, row.exits, name=name, help=row.help)(call)
@@ -139,12 +140,14 @@ def _help(name: str, parameter: str) -> str:
     return next(filter(None, (_help(each, parameter) for each in others)), "")
 
 
-def show(answer: Any, as_json: bool, out: Path | None) -> None:
-    """Print what was found and write its picture; exit code 1 where that cannot be."""
+def show(answer: Any, as_json: bool, out: Path | None, opened: bool = False) -> None:
+    """Print what was found and write its picture, which may be opened; exit code 1 where that cannot be."""
     failure = "" if out is None else verb.made(lambda: answer.plot().savefig(out, dpi=PIXELS_PER_INCH))
     picture = {} if out is None else {"picture": None if failure else str(out)}
     click.echo(json.dumps(answer.as_dict() | picture) if as_json else repr(answer))
     if out is not None:
         line = f"servonode: {out}: {failure}" if failure else f"  picture  {out}"
         click.echo(line, err=as_json or bool(failure))
+        if not failure:
+            verb.picture_made(out, as_json, opened)
     sys.exit(int(bool(failure)))

@@ -66,6 +66,7 @@ OneRun = Annotated[str | None, argument("[RUN]", required=False, shell_complete=
 Wait = Annotated[float, option("Wait this long for the first answer.", "SECONDS", WAIT, default=5.0, show_default=True)]
 Key = Annotated[str | None, option("Use this key pair (servonode keys).", "NAME", shell_complete=complete.key_pairs)]
 Out = Annotated[Path | None, output("Write all signals of the run to this CSV file.", "FILE.csv")]
+Open = Annotated[bool, option("Open what is made in a browser, where there is a display.", flag="--open")]
 Every = Annotated[int | None, option("Number of plant steps per recorded row.", "N", COUNT)]
 Reports = Annotated[tuple[Path, ...], option(REPORTS, "FILE.png|.html", flag="--report")]
 Panels = Annotated[

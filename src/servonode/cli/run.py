@@ -12,7 +12,8 @@ import click
 
 from servonode.cli import complete, verb
 from servonode.cli.command import command, option
-from servonode.cli.options import Address, AsJson, Every, Key, Launch, Out, Page, Reports, Window
+from servonode.cli.options import Address, AsJson, Every, Key, Launch, Open, Out, Page, Reports, Window
+from servonode.cli.terminal import opened
 
 if TYPE_CHECKING:
     from servonode.cli.deliver import Signals
@@ -38,6 +39,7 @@ class Options:
     every: Every
     name: Annotated[str | None, option("Name of the run (default: the file name without its ending).", "NAME")]
     reports: Reports
+    show: Open
     no_report: Annotated[bool, option("Write no report (the default is the picture NAME.png).")]
     record: Record
     plot: Annotated[bool, option("Show the run in a window (servonode plot).")]
@@ -223,4 +225,6 @@ def _deliver(outcome: "Outcome", recording: "Recording", signals: "Signals", cho
     computer = recording.closed_loop.computer
     elsewhere = computer is not None and PLANT in computer.others
     deliver.say(outcome, recording.run, chosen.as_json, code, done, remedies, elsewhere)
+    for file in done.shown if chosen.show else ():
+        opened(file)
     return code

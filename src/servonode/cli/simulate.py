@@ -12,7 +12,8 @@ import click
 
 from servonode.cli import verb
 from servonode.cli.command import Choice, command, option
-from servonode.cli.options import AsJson, Every, FiniteRange, Launch, Movie, Out, Reports
+from servonode.cli.options import AsJson, Every, FiniteRange, Launch, Movie, Open, Out, Reports
+from servonode.cli.terminal import opened, painted
 
 if TYPE_CHECKING:
     from servonode.cli.deliver import Output
@@ -49,6 +50,7 @@ def simulate(
     reports: Reports,
     no_report: Annotated[bool, option("Write no report, as without --report.")],
     movie: Movie,
+    show: Open,
 ) -> None:
     """Simulate FILE in one process, as fast as possible."""
     from servonode.cli.start_checks import check_ending, check_reports, check_writable
@@ -73,7 +75,7 @@ def simulate(
         result = simulate_continuous(closed_loop, rows, rtol, atol)
     else:
         result = (simulate_nodes if loop == "nodes" else simulate_fused)(closed_loop, rows)
-    sys.exit(delivered(result, closed_loop.launch.name, as_json, out, reports, film))
+    sys.exit(delivered(result, closed_loop.launch.name, as_json, out, reports, film, show))
 
 
 def _simulate_robots(
@@ -128,9 +130,9 @@ def check(launch: Launch, as_json: AsJson) -> None:
         findings = [{"level": "refuse", "subject": "program", "text": refusal.text}]
         known = structure(refusal.law)
         answer = {"file": launch.file, "verdict": "no", "findings": findings, **known}
-        click.echo(json.dumps(answer) if as_json else refused_text(known, refusal.text))
+        click.echo(json.dumps(answer) if as_json else painted(refused_text(known, refusal.text), sys.stdout))
         sys.exit(1)
-    click.echo(json.dumps(result.as_dict()) if as_json else result.text())
+    click.echo(json.dumps(result.as_dict()) if as_json else painted(result.text(), sys.stdout))
     sys.exit(0 if result else 1)
 
 
@@ -161,9 +163,15 @@ def filming(movie: Movie, closed_loop: "ClosedLoop") -> Film | None:
 
 
 def delivered(
-    result: "Run", name: str, as_json: bool, out: Path | None, reports: tuple[Path, ...], film: Film | None = None
+    result: "Run",
+    name: str,
+    as_json: bool,
+    out: Path | None,
+    reports: tuple[Path, ...],
+    film: Film | None = None,
+    show: bool = False,
 ) -> int:
-    """Write the files of a simulation, print its result; its exit code."""
+    """Write the files of a simulation, print its result, open what is to be shown; its exit code."""
     from servonode.cli import deliver
     from servonode.nodes.recording import Outcome
 
@@ -173,4 +181,6 @@ def delivered(
         done = deliver.make(outputs, signals)
     code = done.code(outcome.exit_code)
     deliver.say(outcome, name, as_json, code, done)
+    for file in done.shown if show else ():
+        opened(file)
     return code

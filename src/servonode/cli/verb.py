@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from servonode.closed_loop.closed_loop import ClosedLoop
     from servonode.record.bag import Bag
 
@@ -59,6 +61,17 @@ def made(write: Callable[[], None]) -> str:
     except Exception as error:  # noqa: BLE001  (a drawing library and a user's view may raise anything)
         return f"cannot be made ({type(error).__name__}: {' '.join(str(error).split())})"
     return ""
+
+
+def picture_made(file: "Path", as_json: bool, show: bool) -> None:
+    """A link to a picture where it can be clicked; and the picture in a browser, if it is to be shown."""
+    from servonode.cli.terminal import linked, opened
+
+    stream = sys.stderr if as_json else sys.stdout
+    for line in linked(file, stream):
+        stream.write(f"{line}\n")
+    if show:
+        opened(file)
 
 
 def run_and(what: str, words: Sequence[str]) -> tuple[str | None, str]:

@@ -7,7 +7,8 @@ import click
 
 from servonode.cli import complete, verb
 from servonode.cli.command import command, option
-from servonode.cli.options import RunOrFile
+from servonode.cli.options import Open, RunOrFile
+from servonode.cli.terminal import opened
 
 PORT = "Port of the page (default: 8642, or a free port if that is taken)."
 HOST = "Serve the page at this address of this computer; any other than the default needs a certificate."
@@ -32,6 +33,7 @@ def page(
     host: Annotated[str, option(HOST, "HOST")] = "127.0.0.1",
     certfile: Annotated[Path | None, option(CERTIFICATE, "FILE.pem", shell_complete=complete.files)],
     keyfile: Annotated[Path | None, option(PRIVATE_KEY, "FILE.key", shell_complete=complete.files)],
+    show: Open,
 ) -> None:
     """Show a run in the browser, with an emergency stop.
 
@@ -52,9 +54,10 @@ def page(
     if (certfile is None) != (keyfile is None):
         raise click.UsageError("--certfile and --keyfile belong together; name both, or neither.")
     place = Place(port or 0, host, tls_of(certfile, keyfile) if certfile and keyfile else None)
+    told = opened if show else (lambda _: None)
     if run_or_file is None and not find_runs():
-        serve("", "", place)
+        serve("", "", place, told=told)
         return
     from servonode.views.live_run import run_shown
 
-    serve(run_shown(run_or_file), "", place)
+    serve(run_shown(run_or_file), "", place, told=told)

@@ -7,6 +7,7 @@ import os
 import secrets
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -41,12 +42,12 @@ def page_process(name: str, port: int) -> ProcessBeside:
     return ProcessBeside("page", fresh("servonode.wings.web.page", name, str(port)))
 
 
-def serve(name: str, where: str, place: Place, launcher: int = 0) -> None:
+def serve(name: str, where: str, place: Place, launcher: int = 0, told: Callable[[str], None] = lambda _: None) -> None:
     """Serve the page on a run until a signal ends it; the link is printed on standard error.
 
     name: empty: the next run that is the only one in progress. where: what is looked for, a name or a folder.
     launcher: the process that is about to start the run; the page ends after it, when no browser has looked at it for
-    LINGER_S.
+    LINGER_S. told: is called with the link.
 
     Raises:
         NoPage: it cannot be served.
@@ -56,6 +57,7 @@ def serve(name: str, where: str, place: Place, launcher: int = 0) -> None:
         token = secrets.token_urlsafe(SECRET)
         sys.stderr.write(f"{place.link(listener, token)}\n")
         sys.stderr.flush()
+        told(place.link(listener, token))
         asyncio.run(_serve(name, where, place, listener, token, launcher))
 
 
