@@ -6,8 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.shell_completion import ShellComplete
 
 from servonode.cli.inspect import SHELLS
+from servonode.cli.main import main
 from tests.helpers.refusals import command
 
 MAIN = "from servonode.cli.main import main; main(prog_name='servonode')"
@@ -55,6 +57,19 @@ def test_bash_completes_keys_and_those_of_the_file(program: Path, tmp_path: Path
     (tmp_path / "mine.toml").write_text("[controller.gains]\nlambda_place = 2.0\n")
     words = ("check", "mine.toml", "--set", "controller.gains.")
     assert completed(program, *words, folder=tmp_path) == ["controller.gains.lambda_place="]
+
+
+def test_states_and_parameters_are_completed_of_a_machine_that_was_derived_before(tmp_path: Path) -> None:
+    def completions(file: str, typed: str) -> list[str]:
+        asked = ShellComplete(main, {}, "servonode", "_ASKED")
+        return [str(each.value) for each in asked.get_completions(["run", file, "--set"], typed)]
+
+    assert command("check", "trailer_pursuit", "--set", "run.duration=1").exit_code == 0
+    assert {"plant.initial.phi=", "plant.initial.V="} <= set(completions("trailer_pursuit", "plant.initial."))
+    assert completions("trailer_pursuit", "plant.parameters.m_k") == ["plant.parameters.m_k="]
+    (tmp_path / "new.py").write_text("def model(): raise SystemExit('was run')\n")
+    (tmp_path / "new.toml").write_text('[plant]\nmachine = "./new.py:model"\n[run]\nduration = 1\n')
+    assert completions(str(tmp_path / "new.toml"), "plant.initial.") == []
 
 
 def test_what_cannot_be_read_completes_nothing_and_says_nothing(program: Path, tmp_path: Path) -> None:

@@ -82,14 +82,38 @@ def runs_or_launch_files(_ctx: click.Context, _param: click.Parameter, incomplet
 
 
 @quiet
-def keys(ctx: click.Context, _param: click.Parameter, _incomplete: str) -> list[CompletionItem]:
-    """The keys of a launch file, each with what it is; those that FILE on the line states come too, such as targets."""
+def keys(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The keys of a launch file, each with what it is; those that FILE on the line states come too, such as targets.
+
+    So do the states and parameters of its machine, where that has been derived before.
+    """
     from servonode.closed_loop.key_table import keys_of_launch_files
 
     known = keys_of_launch_files()
     file = ctx.params.get("file") or next((word for word in ctx.args if not word.startswith("-")), "")
     stated = dict.fromkeys(_stated(file), "")
-    return [CompletionItem(f"{key}=", help=text) for key, text in (stated | known).items()]
+    named = dict(_of_machine(file)) if file and incomplete.startswith(OF_MACHINE) else {}
+    return [CompletionItem(f"{key}=", help=text) for key, text in (stated | known | named).items()]
+
+
+OF_MACHINE = ("plant.initial.", "plant.parameters.", "controller.parameters.")
+
+
+def _of_machine(file: str) -> Iterator[tuple[str, str]]:
+    """The keys of states and parameters of a launch file's machine, with what they are, from its kept description."""
+    import json
+
+    from servonode.closed_loop.launch_file import read_launch
+    from servonode.closed_loop.machine_section import plant_source
+    from servonode.definitions.cache import kept_description
+
+    launch = read_launch(file)
+    found = json.loads(kept_description(plant_source(launch.plant, launch.path.parent, launch.more).key) or b"{}")
+    initial, *parameters = OF_MACHINE
+    for prefixes, kind in (((initial,), "state"), (parameters, "parameters")):
+        for each in found.get(kind, ()):
+            unit = f" [{each['unit']}]" if each["unit"] not in ("", "1") else ""
+            yield from ((f"{prefix}{each['name']}", each["description"] + unit) for prefix in prefixes)
 
 
 def _stated(file: str) -> Iterator[str]:

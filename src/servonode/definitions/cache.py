@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from servonode.definitions.progress import doing, done, progress_of
-from servonode.definitions.store import CacheError, cache_root, reported, stored
+from servonode.definitions.store import SUFFIX, CacheError, cache_root, read, reported, stored, untrusted_reason
 from servonode.kernels.contents import Contents
 
 if TYPE_CHECKING:
@@ -192,6 +192,13 @@ def wasm_of(functions: Mapping[str, tuple[str, str]]) -> bytes:
         return wasm_module(functions, text_of)
 
     return stored(key_of("wasm", *parts), bytes, made)
+
+
+def kept_description(key: str) -> bytes | None:
+    """The description of a key, if it is in the cache: nothing is made, and nothing of it is run."""
+    file = cache_root() / f"{key}{SUFFIX}"
+    found = read(file, Compiled) if untrusted_reason(file) is None else None
+    return None if found is None else found.description
 
 
 def has_numbers(name: str) -> bool:
