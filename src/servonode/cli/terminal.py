@@ -29,7 +29,7 @@ MEANINGS = (  # what a colour means, and the words that have it: at the begin of
 
 
 def painted(text: str, stream: TextIO) -> str:
-    """The text in colours, where the stream is a terminal and nobody has said that there shall be none."""
+    """The text in colours, where the stream is a terminal and neither the user nor the terminal refuses them."""
     off = os.environ.get("NO_COLOR") or os.environ.get("CLICOLOR") == "0" or os.environ.get("TERM") == "dumb"
     if off or not stream.isatty():
         return text
