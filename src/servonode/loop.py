@@ -260,10 +260,10 @@ class Loop(Tabular):
         equations = servo.equations if servo else self.equations()
         gains = control.gains if control and servo else None
         weights = control.stated.weights if control and servo else {}
-        text = (show_latex if form == "latex" else show_text)(equations, servo, gains, weights)
+        shown: str = (show_latex if form == "latex" else show_text)(equations, servo, gains, weights)
         name = control.source.name if control else ""
         said = f"\n\nThe law is the controller {name} in Python, of which there are no equations."
-        return text + (said if own and form == "text" else "")
+        return shown + (said if own and form == "text" else "")
 
     # judge: whether the motors can realise the goal, and how well
 
