@@ -1,5 +1,6 @@
 """The report as HTML: a valid file that fetches nothing, with the run's own numbers, whatever the run and its names."""
 
+import html
 import json
 import tomllib
 from collections.abc import Iterator
@@ -18,8 +19,9 @@ from servonode.record.run import Run
 from servonode.views import limits
 from servonode.views.palette import INK, SOURCES
 from servonode.views.panels import columns_of, panels_of
+from servonode.wings.web.access import HEADERS
 from servonode.wings.web.colours import SEEN, colours_css, lighter, luminance
-from servonode.wings.web.embedded import escaped, json_text
+from servonode.wings.web.embedded import escaped, json_text, page
 from servonode.wings.web.html_report import INSTANTS, PIECES, Motion, exercise_html, html_report, run_command
 from servonode.wings.web.sections import Reported
 from tests.helpers.drawn_cart import LAUNCH, Viewed, viewed_cart
@@ -169,6 +171,17 @@ def test_a_run_of_hardly_a_row_has_a_report(trailer: Run, rows: int) -> None:
     page = valid(html_report(cut(trailer, rows), "a"))
     assert len(decoded(page.data["t"], "f8")) == rows
     assert ("no row was recorded" in page.words) == (rows == 0)
+
+
+def test_only_a_report_that_computes_may_compile_and_the_page_of_a_run_may_not(report: str) -> None:
+    computing = page("a", "", {"live": {"module": ""}})
+    for allowed in ("&#x27;wasm-unsafe-eval&#x27;", "worker-src blob:"):
+        assert allowed in computing
+        assert allowed in report
+        assert allowed not in page("a", "", {"live": {"reason": "none"}})
+        assert allowed not in page("a", "", {})
+        assert html.unescape(allowed) not in "".join(HEADERS.values())
+    assert "default-src &#x27;none&#x27;" in computing
 
 
 def test_a_report_has_the_words_and_the_sliders_that_its_launch_file_states(tmp_path: Path) -> None:

@@ -306,7 +306,11 @@ class Report {
     const [whole, last] = [this.range === this.span, this.time >= this.span[1]];
     this.span = joined(this.spanOf(this.first), this.spanOf(this.run));
     for (const panel of this.panels) this.fill(panel, held);
-    this.views.forEach(({ view, own }, k) => view.take(this.run, k, own, held));
+    this.views.forEach(({ view, own }, k) => {
+      view.take(this.run, k, own, held);
+      const wanted = this.run.wanted?.[k] ?? this.data.views[k].wanted;
+      if (wanted !== view.wanted) view.want(wanted);
+    });
     if (this.slider) this.slider.max = Math.max(this.run.instants.length - 1, 0);
     this.shown = undefined;
     this.zoom(...(whole ? [null, null] : this.range), held);

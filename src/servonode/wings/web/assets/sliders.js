@@ -12,6 +12,7 @@ const VARY = {
   few: 6, // sliders of a group that is open at first
   steps: 200, // of a slider, at least
   longest: 4000, // letters of a fragment
+  leading: /^(goal|target|controller\.(settings|parameters))\b/, // keys on which the paths depend that a program asks for
   unwritten: "goal.speed", // the one key that is none of a launch file
   saved: 250, // ms without a change, after which the address has it
   groups: ["gains", "goals", "start", "parameters", "assumed", "disturbance", "limits", "timing"],
@@ -309,6 +310,7 @@ class Varied {
       if (seconds > 0.3) this.tell(`computing, about ${short(Number(seconds.toPrecision(2)))} s …`);
       const run = await this.live.compute(values);
       if (run.refused || !run.t.length) return this.drawn(null, held, run.refused || "nothing was computed");
+      if (Object.keys(values).some((key) => VARY.leading.test(key))) run.wanted ??= this.report.views.map(() => []);
       return this.drawn(run, held, "", performance.now() - begun);
     } catch (error) {
       return this.drawn(null, held, error instanceof Error ? error.message : String(error));
