@@ -15,6 +15,7 @@ const VARY = {
   leading: /^(goal|target|controller\.(settings|parameters))\b/, // keys on which the paths depend that a program asks for
   unwritten: "goal.speed", // the one key that is none of a launch file
   saved: 250, // ms without a change, after which the address has it
+  telling: ["gains", "goals", "start"], // groups
   groups: ["gains", "goals", "start", "parameters", "assumed", "disturbance", "limits", "timing"],
   named: {
     gains: "Gains", goals: "Goals", start: "Start", parameters: "Parameters of the machine", assumed: "Parameters that the law assumes",
@@ -213,6 +214,7 @@ class Varied {
     this.telling = new Set((first.length ? first : this.mostTelling(sorted)).slice(0, VARY.told));
     if (first.length) details.append(...first.map((key) => this.knob(known.get(key))));
     const rest = sorted.filter(({ key }) => !first.includes(key));
+    const open = first.length ? [] : [...VARY.telling, ...(sorted.some(({ group }) => VARY.telling.includes(group)) ? [] : VARY.groups)];
     if (figured()) {
       const boxes = sorted.map((key) => this.knobs.get(key.key)?.box ?? this.knob(key));
       details.replaceChildren(this.said, ...boxes.filter((box) => box.classList.contains("telling")));
@@ -220,8 +222,7 @@ class Varied {
     }
     for (const group of new Set(rest.map(groupOf))) {
       const keys = rest.filter((key) => groupOf(key) === group);
-      const open = !first.length && keys.length <= VARY.few && ["gains", "goals", "start"].includes(group);
-      const part = details.appendChild(made("details", "group", "", { open }));
+      const part = details.appendChild(made("details", "group", "", { open: keys.length <= VARY.few && open.includes(group) }));
       part.appendChild(made("summary", "", `${VARY.named[group] ?? group} `)).append(made("small", "", String(keys.length)));
       part.append(...keys.map((key) => this.knob(key)));
     }
