@@ -169,6 +169,7 @@ class Varied {
     if (!data.live) return null;
     const varied = new Varied(report, data, box);
     if (data.live.reason) return varied.off(data.live.reason);
+    varied.begin("the first run is computed …");
     try {
       varied.live = await LiveRun.open(data.live);
       const { largest, ok } = await varied.live.first();
@@ -197,10 +198,17 @@ class Varied {
 
   // the panel
 
-  build() {
+  begin(text) {
     const details = made(figured() ? "section" : "details", "card", "", { id: "sliders", open: !matchMedia("(max-width: 820px)").matches });
     const summary = details.appendChild(made("summary", "", "Vary this run "));
-    this.note = summary.appendChild(made("small", "", this.agreed));
+    this.note = summary.appendChild(made("small", "", text));
+    this.box.replaceChildren(details);
+    this.box.hidden = false;
+    return details;
+  }
+
+  build() {
+    const details = this.begin(this.agreed);
     details.append(this.said, this.buttons());
     this.seen = details.appendChild(made("div", "", "", { id: "seen", hidden: true }));
     const offered = this.data.offered;
@@ -227,8 +235,6 @@ class Varied {
       part.append(...keys.map((key) => this.knob(key)));
     }
     if (this.live.fixed.length && !figured()) details.append(this.unvaried());
-    this.box.replaceChildren(details);
-    this.box.hidden = false;
     this.tell();
   }
 
