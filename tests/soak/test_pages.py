@@ -39,6 +39,8 @@ OUTSIDE = {  # what cannot be typed here, and why
     "ros2 run teleop_twist_keyboard teleop_twist_keyboard": "needs ROS 2",
     "ros2 service call /servonode/stop std_srvs/srv/Trigger": "needs ROS 2",
     "pip install examples/driver": "the environment of the tests is not changed; the test installs it into a folder",
+    "pip install examples/base": "the environment of the tests is not changed; the test installs it into a folder",
+    "python examples/base/joystick.py /dev/input/js0": "needs a joystick",
     "pip install examples/extension": "the environment of the tests is not changed; the test installs it into a folder",
     "ssh -L 8642:localhost:8642 robot servonode page": "needs a second computer",
     "servonode page --host 0.0.0.0 --certfile robot.pem --keyfile robot.key": "needs a second computer",
@@ -60,6 +62,7 @@ REPLACED |= {
     "simulate trailer_reverse --movie": "simulate trailer_reverse --set run.duration=6 --movie",
     "run trailer_reverse --no-report --record": "run trailer_reverse --set run.duration=6 --no-report --record",
     "run trailer_reverse --no-report\n": "run trailer_reverse --set run.speed=8 --no-report\n",
+    "run base_tap --page": "run base_tap",  # of which the test opens none
     "run trailer_reverse_mujoco": "run trailer_reverse_mujoco --set run.speed=8",
     "--set run.duration=30": "--set run.duration=5",
     "run trailer_pursuit_lockstep\n": "run trailer_pursuit_lockstep --set run.duration=10\n",
@@ -67,6 +70,8 @@ REPLACED |= {
 
 NEEDS = {  # what a page's commands need beside servonode
     "how_to/export_to_c": lambda: shutil.which("cc"),
+    "how_to/learning": lambda: find_spec("gymnasium"),
+    "how_to/mobile_base": lambda: find_spec("uvicorn"),
     "how_to/own_laws": lambda: find_spec("gymnasium") and find_spec("onnxruntime"),
     "how_to/pictures": ffmpeg,
     "how_to/mujoco": lambda: find_spec("mujoco"),
@@ -90,6 +95,7 @@ MADE = {  # the files that a page's commands leave, beside those that it shows
     ),
     "how_to/export_to_c": ("pursuit.c", "loop", "by_c.txt"),
     "how_to/many_runs": ("region.png", "robustness.png", "tune.png", "fastest.png"),
+    "how_to/mobile_base": ("eight.png",),
     "how_to/mujoco": ("compare.png",),
     "how_to/own_laws": ("compare.png", "speed.mcap", "lqr.py", "lqr.toml", "cart.png"),
     "how_to/recordings": (
@@ -135,6 +141,7 @@ OTHERS = {  # pages that are no how-tos, and how many of their sections install 
 
 LIVE = (  # tests of their own below
     "how_to/boards", "how_to/watch", "how_to/hardware", "how_to/extend", "how_to/several_computers",
+    "how_to/mobile_base",
 )  # fmt: skip
 
 
@@ -211,7 +218,9 @@ def test_the_page_on_watching_shows_the_machine_and_its_button_stops_the_run(dis
     assert tls_of(folder / "robot.pem", folder / "robot.key")
 
 
-@pytest.mark.parametrize(("name", "example"), [("how_to/hardware", "driver"), ("how_to/extend", "extension")])
+@pytest.mark.parametrize(
+    ("name", "example"), [("how_to/hardware", "driver"), ("how_to/extend", "extension"), ("how_to/mobile_base", "base")]
+)
 def test_a_page_whose_package_is_installed_is_followed(
     name: str, example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

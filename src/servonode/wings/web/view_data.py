@@ -158,6 +158,7 @@ def run_panel(panel: Panel) -> dict[str, Any]:
 def _layout(spec: PanelSpec, title: str, names: Sequence[str]) -> dict[str, Any]:
     places = {name: i for i, name in enumerate(spec.curves)}
     curves = [{"name": plain(name), "column": spec.curves[name], "color": places[name]} for name in names]
-    goals = [spec.goals[name] for name in names if name in spec.goals]
-    curves += [{"name": "goal" if i == 0 else "", "column": column, **GOAL} for i, column in enumerate(goals)]
+    goals = {name: spec.goals[name] for name in names if name in spec.goals}
+    words = {name: f"goal of {plain(name)}" if len(goals) > 1 else "goal" for name in goals}
+    curves += [{"name": words[name], "column": column, **GOAL} for name, column in goals.items()]
     return {"title": title, "curves": curves, "logarithmic": spec.logarithmic}

@@ -6,7 +6,9 @@ class GoalClick {
     this.view = view;
     this.answer = answer;
     view.canvas.classList.add("clicked");
-    view.canvas.title = "A click sends the goal there";
+    const hint = document.createElement("p");
+    hint.textContent = "Tap or click the map: the goal goes there.";
+    view.canvas.before(hint);
     view.canvas.addEventListener("click", (event) => this.send(event));
   }
 
