@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import servonode
+from servonode.definitions.references import _renew, reference_to
 from servonode.errors import StatementError
 from servonode.plants.diff_drive_trailer import model
 
@@ -59,10 +60,26 @@ def test_a_run_of_a_machine_in_memory_is_resolved_in_another_process(machine: An
     assert found.stdout.decode().strip() == "diff_drive_trailer"
 
 
-def test_a_function_without_a_name_in_a_module_is_refused_when_it_is_pickled() -> None:
-    run = servonode.simulate({**FREE, "plant": {"machine": lambda: model()}})
-    with pytest.raises(StatementError, match=r"cannot be pickled .*; write it into a file"):
+def test_of_a_function_without_a_name_in_a_module_goes_what_it_returns() -> None:
+    run = servonode.simulate(lambda: model(), duration=0.02)
+    again = pickled(run)
+    assert_same(run, again)
+    assert again.closed_loop.machine.description.name == "diff_drive_trailer"
+
+
+def test_what_no_other_process_can_make_is_refused_when_it_is_pickled() -> None:
+    run = servonode.simulate(lambda kind="large": model(), duration=0.02)  # noqa: ARG005
+    with pytest.raises(
+        StatementError, match=r"cannot be pickled .*; write it into a file, and name the file"
+    ) as raised:
         pickle.dumps(run)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_pickle_of_another_process_is_not_taken_for_what_is_here() -> None:
+    first = servonode.load(model()).closed_loop.launch.plant.machine
+    _renew()  # as after a fork, and as in a process that has the number of an earlier one
+    assert reference_to(lambda: model()).split()[1] != first.split()[1]
 
 
 def test_a_model_alone_is_a_machine_without_a_law_for_one_second() -> None:

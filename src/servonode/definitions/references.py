@@ -43,12 +43,13 @@ _DEFINED_IN = ("controllers", "plants")  # the rooms with machines and programs
 
 
 _running = threading.RLock()  # of a user's source: what it imports, and where it prints, are the whole process's
+_process = os.urandom(4).hex()  # of references to functions: process numbers are used again, and pickles kept
 
 
 def _renew() -> None:
-    """Let a forked process run sources, whatever thread of its parent did when it was forked."""
-    global _running
-    _running = threading.RLock()
+    """Let a forked process run sources, whatever thread of its parent did when it was forked, and name its own."""
+    global _running, _process
+    _running, _process = threading.RLock(), os.urandom(4).hex()
 
 
 if hasattr(os, "register_at_fork"):
@@ -271,10 +272,15 @@ class FunctionDefinition(Definition):
         return getattr(self.stated, "__globals__", {}).get(name)
 
     def __reduce__(self) -> Any:
-        """Pickle what it refers to. Raises StatementError where another process could not find that."""
+        """Pickle what it refers to, or what that returns where it takes no arguments, as a lambda of a Model.
+
+        Raises StatementError where another process could not find that.
+        """
         try:
             pickle.loads(pickle.dumps(self.stated))
         except Exception as error:  # pickle raises many kinds
+            if not inspect.signature(self.stated).parameters:
+                return _known, (self.reference, functools.partial(_finished, self.call()))
             text = f"{self.reference} is of this process alone, and cannot be pickled ({error})"
             raise StatementError(f"{text}; write it into a file, and name the file") from error
         return _known, (self.reference, self.stated)
@@ -316,7 +322,7 @@ def reference_to(stated: Any) -> str:
     """The reference of a function, or of a finished Model or Program, for use in a launch file's mappings."""
     function = stated if callable(stated) else functools.partial(_finished, stated)
     name = str(getattr(stated, "__name__", getattr(stated, "name", "function")))
-    return _known(f"<{name} {os.getpid():x} {id(stated):x}>", function).reference
+    return _known(f"<{name} {_process} {id(stated):x}>", function).reference
 
 
 def _finished(stated: Any, *_: Any) -> Any:
