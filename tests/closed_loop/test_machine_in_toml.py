@@ -159,3 +159,12 @@ def test_its_drawing_moves_with_it() -> None:
     loop = resolve(launch_of_table(table))
     drawn = loop.machine.drawing(0.0, np.array([0.5, np.pi / 2, 0.0, 0.0, 0.0]), np.zeros(1))
     assert_allclose(drawn, [0.5, 0.0, 1.5, 0.0], atol=1e-15)
+
+
+def test_a_constant_expression_stands_for_a_number(file: Path) -> None:
+    stated = ["plant.initial.theta=pi/4", "plant.safety.state_limit.theta=2*pi", "run.duration=1/2"]
+    read = read_launch(file, stated)
+    assert read.plant.initial["theta"] == np.pi / 4
+    assert read.plant.safety.state_limit == {"theta": 2 * np.pi}
+    assert read.run.duration == 0.5
+    assert servonode.load(file).simulate(values={"plant.initial.theta": "pi/4"}).columns["theta"][0] == np.pi / 4

@@ -30,6 +30,7 @@ from servonode.closed_loop.launch_keys import LARGEST, Goal, LaunchFile, Section
 from servonode.definitions.references import ending_of
 from servonode.errors import StatementError, did_you_mean
 from servonode.extensions import REMEDY
+from servonode.mechanics.expression import constants, in_radians
 from servonode.plants.drivers import driver_names, our_names
 from servonode.plants.keys import AddedSection
 
@@ -463,10 +464,15 @@ class _Reader:
 
     def _leaf(self, section: str, key: str | None, field: FieldInfo, kind: Any, value: object) -> Any:
         """The value converted to its kind, with finite numbers of a size that can be computed with."""
+        if section == "plant.initial":  # where a text may be a word of the machine's
+            value = constants(value)
         try:
             result = msgspec.convert(value, kind)
         except (msgspec.ValidationError, UnicodeError):
-            raise self._error(section, key, _misfit(field, kind, value)) from None
+            try:
+                result = msgspec.convert(constants(value), kind)
+            except (msgspec.ValidationError, UnicodeError):
+                raise self._error(section, key, _misfit(field, kind, value) + in_radians(value)) from None
         if (
             (section, key) == ("plant", "driver")
             and result not in our_names()

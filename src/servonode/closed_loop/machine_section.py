@@ -19,7 +19,7 @@ from servonode.definitions.references import Option, kind_of
 from servonode.mechanics.changes import Changes
 from servonode.mechanics.description import MachineDescription, packed
 from servonode.mechanics.equilibrium import closed
-from servonode.mechanics.expression import parse
+from servonode.mechanics.expression import in_radians, parse
 from servonode.mechanics.machine import Machine
 from servonode.plants import MachineSource, find_machine
 from servonode.plants.effects import ActuatorEffects, SensorEffects
@@ -151,7 +151,7 @@ def initial_states(initial: Mapping[str, Any], machine: Machine, more: Collectio
             numbers |= dict(zip(vectors[name], map(float, value), strict=True))
         elif size or isinstance(value, bool | list | str):
             wanted = f"a list of {size} numbers" if size else "a number"
-            raise KeyRefused("plant.initial", name, f"{value!r} is not {wanted}; give one")
+            raise KeyRefused("plant.initial", name, f"{value!r} is not {wanted}; give one{in_radians(value)}")
         else:
             numbers[name] = float(value)
     return numbers

@@ -59,6 +59,7 @@ SMOOTH_INSTEAD = {
 INSTEAD = {"^": "write ** for a power", "'": "write x_dot for the rate x'", "=": "write a - b for a = b"}
 STRANGE_CHARACTER = re.compile(r"[^A-Za-z0-9_+\-*/(),. ]")
 NUMBER = r"(?>(?>\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?+)"  # atomic: 1e5 is never read as 1 before e5
+DEGREES = re.compile(r"\s*([-+]?[\d.]+)\s*(?:deg\w*|°)\s*", re.ASCII)
 NUMBER_THEN_LETTER = re.compile(rf"(?<![\w.]){NUMBER}(?=[A-Za-z_])", re.ASCII)
 
 
@@ -184,6 +185,23 @@ def parse(
     builder = _Builder(text, names, frames or {}, unknown)
     tree = builder.build(builder.syntax(), 0)
     return Expression(text, tree, frozenset(node.name for node in _walk(tree) if isinstance(node, Symbol)))
+
+
+def constants(stated: Any) -> Any:
+    """A text such as "pi/2", also in lists, as the number that it is; all else as it is."""
+    if isinstance(stated, list):
+        return [constants(each) for each in stated]
+    try:
+        found = parse(stated, ()).constant() if isinstance(stated, str) else None
+    except ExpressionError:
+        return stated
+    return stated if found is None else found
+
+
+def in_radians(stated: object) -> str:
+    """What to write for a text in degrees, such as "30deg"; empty of all others."""
+    found = DEGREES.fullmatch(stated) if isinstance(stated, str) else None
+    return f'; write "{found[1]}*pi/180" for degrees' if found else ""
 
 
 def _as_text(text: object) -> str:
@@ -322,6 +340,8 @@ class _Builder:
     def _frame(self, node: ast.expr, name: str) -> str:
         if name in self.frames:
             return name
+        if f"{name}_dot" in self.names:
+            raise self._error(f"{shown(name)} is no frame, of which there are x, y, z", node, f"its rate is {name}_dot")
         if not self.frames:
             raise self._error(f"{shown(name)} is no frame: there is no frame here", node, self._grammar())
         near = did_you_mean(name, self.frames)
