@@ -19,12 +19,22 @@ from sphinx.transforms import SphinxTransform
 
 FOLDER = "_static/live"  # of the site, where the reports stand
 SCREEN = (
-    '<figure class="live"><iframe src="{at}#figure" title="{title}" loading="lazy"></iframe>'
-    '<figcaption>{title}. <a href="{at}">The whole report</a>, <a href="{source}">its launch file</a>: '
+    '<figure class="live{kind}"><iframe src="{at}" title="{title}" loading="lazy"></iframe>'
+    '<figcaption>{title}. <a href="{at}">Alone</a>, <a href="{source}">its launch file</a>: '
     "<code>servonode simulate {name}</code></figcaption></figure>"
 )
 
 
+LESSON = "how_to/lesson"  # the page whose reports are shown whole, and saved together as one file
+JOINED = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>body {{ margin: 0; }} iframe {{ width: 100%; height: 100vh; border: 0; border-bottom: 1px solid gray; }}</style>
+{reports}
+</html>
+"""
 # what a figure's run differs by from its launch file, so that it is short and its sliders are the telling ones
 SETS: dict[str, tuple[str, ...]] = {}
 
@@ -49,8 +59,10 @@ class LiveFigures(SphinxTransform):
         self.env.metadata[self.env.docname].setdefault("live", {})[stem] = str(launch)
         up = "../" * self.env.docname.count("/")
         name = stem if "launch" in launch.parts else launch.relative_to(ROOT).as_posix()
+        whole = self.env.docname == LESSON
+        at, title = f"{up}{FOLDER}/{stem}.html", escape(picture.get("alt", ""))
         text = SCREEN.format(
-            at=f"{up}{FOLDER}/{stem}.html", title=escape(picture.get("alt", "")), source=source, name=escape(name)
+            at=at if whole else f"{at}#figure", kind=" whole" * whole, title=title, source=source, name=escape(name)
         )
         link.parent.replace(link, nodes.raw("", text, format="html"))
 
@@ -71,6 +83,10 @@ def write_reports(app: Sphinx, error: Exception | None) -> None:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         if done.returncode:
             raise ExtensionError(f"{shlex.join(command)}: {done.stderr}")
+    reports = [folder / f"{stem}.html" for stem in app.env.metadata[LESSON].get("live", {})]
+    texts = [f'<iframe srcdoc="{escape(each.read_text("utf-8"))}"></iframe>' for each in reports]
+    joined = JOINED.format(title=escape(app.env.titles[LESSON].astext()), reports="\n".join(texts))
+    (folder / "lesson.html").write_text(joined, "utf-8")
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
