@@ -193,7 +193,10 @@ def test_formulas_are_typeset_from_the_site_itself(site: Site, chromium: Any, ad
 @needs_browser
 @pytest.mark.parametrize(("term", "page"), [
     ("relative degree", "concepts.html"), ("feedback linearization", "concepts.html"), ("URDF", "robots.html"),
-    ("step response", "concepts.html"),
+    ("step response", "concepts.html"), *[(each, "questions.html") for each in (
+        "reinforcement learning", "joystick", "obstacle avoidance", "trajectory from CSV", "pickle", "progress bar",
+        "MATLAB",
+    )],
 ])  # fmt: skip
 def test_the_search_finds_a_page_by_a_term(chromium: Any, address: str, term: str, page: str) -> None:
     resized(chromium, WIDE)
@@ -213,7 +216,12 @@ def test_each_kind_of_reader_comes_from_the_landing_page_to_a_page_by_one_click(
     resized(chromium, WIDE)
     chromium.get(f"{address}/index.html")
     cards = chromium.find_elements("css selector", ".cards > div")
-    assert [each.find_element("tag name", "strong").text for each in cards] == ["Researcher", "Roboticist", "Teacher"]
+    assert [each.find_element("tag name", "strong").text for each in cards] == [
+        "Researcher",
+        "Roboticist",
+        "Learning",
+        "Teacher",
+    ]
     for at in range(len(cards)):
         chromium.get(f"{address}/index.html")
         link = chromium.find_elements("css selector", ".cards > div")[at].find_element("tag name", "a")
@@ -221,3 +229,45 @@ def test_each_kind_of_reader_comes_from_the_landing_page_to_a_page_by_one_click(
         link.send_keys("\n")  # a click would miss it while the page still scrolls to it
         assert awaited(chromium, lambda: chromium.current_url == target)  # noqa: B023  (called at once)
         assert chromium.find_element("css selector", "article h1").text
+
+
+# runs on pages
+
+
+def live_frames(site: Site) -> dict[str, list[str]]:
+    """The reports that each page shows, by page."""
+    frames = {name: [each for each in page.fetched if "/live/" in each] for name, page in site.pages.items()}
+    return {name: found for name, found in frames.items() if found}
+
+
+def test_the_first_page_and_the_pages_of_machines_show_reports_that_are_there(site: Site) -> None:
+    found = live_frames(site)
+    systems = [f"systems/{each.stem}.html" for each in (DOCS / "systems").glob("*.md") if each.stem != "index"]
+    assert {"index.html", "how_to/lesson.html", *systems} <= set(found)
+    for name, reports in found.items():
+        for each in reports:
+            assert (site.folder / name).parent.joinpath(each.partition("#")[0]).is_file(), (name, each)
+
+
+def test_the_lesson_is_one_file_that_holds_its_reports(site: Site) -> None:
+    text = (site.folder / "_static" / "live" / "lesson.html").read_text("utf-8")
+    assert text.count("<iframe srcdoc=") == 3
+    assert list(Page(text).fetched) == []
+
+
+def test_pages_are_listed_for_readers_that_are_programs(site: Site) -> None:
+    text = (site.folder / "llms.txt").read_text("utf-8")
+    left_out = {"index.html", "genindex.html", "search.html", "py-modindex.html"}
+    assert [each for each in site.pages if each not in left_out and f"/{each})" not in text] == []
+
+
+@needs_browser
+def test_the_run_on_the_first_page_moves_by_itself(chromium: Any, address: str) -> None:
+    resized(chromium, WIDE)
+    chromium.get(f"{address}/index.html")
+    chromium.switch_to.frame(chromium.find_element("css selector", ".live iframe"))
+    clock = "return document.getElementById('clock')?.textContent"
+    first = chromium.execute_script(clock)
+    assert awaited(chromium, lambda: chromium.execute_script(clock) not in (None, "", first))
+    chromium.switch_to.default_content()
+    assert complaints(chromium) == []
