@@ -3,6 +3,7 @@
 In the repository the same Markdown is the picture, with a link to the file.
 """
 
+import json
 import shlex
 import subprocess
 import sys
@@ -35,8 +36,15 @@ JOINED = """<!doctype html>
 {reports}
 </html>
 """
-# what a figure's run differs by from its launch file, so that it is short and its sliders are the telling ones
-SETS: dict[str, tuple[str, ...]] = {}
+# the sliders of a figure, where others than a gain, goals and a start tell more of its machine
+VARIED: dict[str, tuple[str, ...]] = {
+    "trailer_reverse_circle": ("controller.settings.radius", "controller.settings.v", "plant.initial.phi"),
+    "trailer_pursuit": ("controller.settings.a", "goal.speed", "controller.gains.lambda", "plant.initial.psi"),
+    "sphero_pursuit": ("controller.settings.v_max", "controller.settings.kappa", "plant.parameters.l", "goal.speed"),
+    "snowboarder_carve": ("controller.gains.lambda", "plant.parameters.m0", "plant.parameters.k_t"),
+    "hoop_rolls": ("plant.parameters.lambda", "plant.parameters.epsilon", "plant.parameters.kappa"),
+    "ball_circle": ("plant.parameters.Omega", "plant.parameters.g_x", "plant.parameters.k1", "plant.parameters.J"),
+}
 
 
 class LiveFigures(SphinxTransform):
@@ -78,8 +86,8 @@ def write_reports(app: Sphinx, error: Exception | None) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for stem, launch in wanted.items():
         command = [sys.executable, "-m", "servonode", "simulate", launch, "--report", str(folder / f"{stem}.html")]
-        for each in SETS.get(stem, ()):
-            command += ["--set", each]
+        if stem in VARIED:
+            command += ["--set", f"report.vary={json.dumps(VARIED[stem])}"]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         if done.returncode:
             raise ExtensionError(f"{shlex.join(command)}: {done.stderr}")
