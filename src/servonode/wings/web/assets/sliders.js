@@ -62,7 +62,8 @@ class Knob {
     this.value = key.value;
     this.range = { low: Math.min(key.low, key.value), high: Math.max(key.high, key.value), unit: key.whole ? 1 : key.step };
     if (!(this.range.high > this.range.low)) this.range.high = this.range.low + 1;
-    const symbol = key.key.split(".").at(-1);
+    const names = key.key.split(".");
+    const symbol = names.slice(/^\d+$/.test(names.at(-1)) ? -2 : -1).join("."); // of an entry: point.0
     const name = key.title || symbol;
     this.box = made("div", "knob");
     const head = this.box.appendChild(made("div", "of"));
