@@ -18,7 +18,8 @@ a goal by servo-constraints, which are equations that should hold. `servonode ch
 power-on, `servonode simulate FILE --report FILE.html` a run, `servonode run FILE` the run on processes in real time;
 in Python these are `servonode.check`, `servonode.simulate`, `servonode.run`. All values are SI and radians.
 """
-SENTENCE = re.compile(r".+?[.:?](?=\s|$)", re.S)
+SENTENCE = re.compile(r".+?[.?](?=\s|$)", re.S)
+DOWNLOAD = "Download this page"  # of a notebook
 
 
 def write(app: Sphinx, error: Exception | None) -> None:
@@ -44,7 +45,7 @@ def _first(app: Sphinx, page: str) -> str:
     """The first sentence of a page."""
     for paragraph in app.env.get_doctree(page).findall(nodes.paragraph):
         text = " ".join(paragraph.astext().split())
-        if found := SENTENCE.match(text):
+        if not text.startswith(DOWNLOAD) and (found := SENTENCE.match(text)):
             return found[0]
     return ""
 

@@ -42,8 +42,7 @@ VARIED: dict[str, tuple[str, ...]] = {
     "trailer_pursuit": ("controller.settings.a", "goal.speed", "controller.gains.lambda", "plant.initial.psi"),
     "sphero_pursuit": ("controller.settings.v_max", "controller.settings.kappa", "plant.parameters.l", "goal.speed"),
     "snowboarder_carve": ("controller.gains.lambda", "plant.parameters.m0", "plant.parameters.k_t"),
-    "hoop_rolls": ("plant.parameters.lambda", "plant.parameters.epsilon", "plant.parameters.kappa"),
-    "ball_circle": ("plant.parameters.Omega", "plant.parameters.g_x", "plant.parameters.k1", "plant.parameters.J"),
+    "ball_circle": ("plant.parameters.g_x", "plant.parameters.g_y"),
 }
 
 

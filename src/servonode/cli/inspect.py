@@ -1,6 +1,7 @@
 """What is installed, the equations of a launch file, this computer, completion in shells."""
 
 import json
+import re
 import shutil
 import sys
 from collections.abc import Mapping
@@ -166,11 +167,11 @@ def of_machine(launch: Launch) -> "ClosedLoop | None":
     from servonode import plants
     from servonode.closed_loop.closed_loop import resolve
     from servonode.closed_loop.launch_file import launch_of_table, launch_path
+    from servonode.errors import did_you_mean
 
     file, path = launch.file, launch_path(launch.file)
-    if ".py" in file:
-        name, _, function = file.partition(":")
-        machine = f"{Path(name).absolute()}:{function or _only_function(Path(name))}"
+    if python := re.fullmatch(r"(.*\.py)(?::(\w*))?", file):
+        machine = f"{Path(python[1]).absolute()}:{python[2] or _only_function(Path(python[1]))}"
     elif file in plants.PLANTS and not path.exists():
         machine = file
     else:
@@ -181,6 +182,8 @@ def of_machine(launch: Launch) -> "ClosedLoop | None":
                 return None
             if set(stated) == {"plant"}:
                 return launch.but("run.duration=1").resolved(strict=False)
+        elif not path.exists() and (near := did_you_mean(file, plants.PLANTS)):
+            raise click.UsageError(f"{file}: no launch file and no machine; {near}`servonode list` shows all")
         return None
     table = {"run": {"duration": 1.0}, "plant": {"machine": machine}}
     return resolve(launch_of_table(table, launch.overrides, "machine"), strict=False, code=launch.code is not False)

@@ -89,7 +89,8 @@ class _Call:
             pass
 
     def write(self, done: int, of: int, text: str, _line: str) -> None:
-        self._function(*(done, of, text)[: self._arguments])
+        if of or self._arguments == 3:  # numbers alone say nothing as long as nobody knows of how many
+            self._function(*(done, of, text)[: self._arguments])
 
     def end(self, kept: str) -> None: ...
 
@@ -184,7 +185,8 @@ _task: ContextVar[Task | None] = ContextVar("_task", default=None)
 def progress_of(what: str, stream: TextIO | None = None, progress: Progress = None) -> Iterator[Task]:
     """Within it `doing`, `counted` and `task` tell how far one has come with `what`.
 
-    progress: a function f(done, of, text), whose text may be left out, True for a line everywhere, False for none.
+    progress: a function f(done, of, text), whose text may be left out; of is 0 while it is not known. True for a
+    line everywhere, False for none.
     None: who is told already; else a line where `stream`, standard error, is a terminal, or in a notebook.
 
     Raises:

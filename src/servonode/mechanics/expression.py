@@ -341,7 +341,9 @@ class _Builder:
         if name in self.frames:
             return name
         if f"{name}_dot" in self.names:
-            raise self._error(f"{shown(name)} is no frame, of which there are x, y, z", node, f"its rate is {name}_dot")
+            raise self._error(
+                f"{shown(name)} is a number, which has nothing after a point", node, f"its rate is {name}_dot"
+            )
         if not self.frames:
             raise self._error(f"{shown(name)} is no frame: there is no frame here", node, self._grammar())
         near = did_you_mean(name, self.frames)

@@ -44,6 +44,8 @@ def text_of(stated: Any) -> str | int | float:
         if isinstance(node, sympy.Derivative | AppliedUndef):
             walk.skip()
     if stated.is_number:
+        if stated.is_real is False:
+            raise ExpressionError(f"{shown(str(stated))} is not a real number; correct it")
         return int(stated) if stated.is_Integer else float(stated)
     doubles = {each: sympy.Float(each) for each in stated.atoms(sympy.Rational) if _is_double(each)}
     return str(_Printer().doprint(stated.xreplace(doubles)))

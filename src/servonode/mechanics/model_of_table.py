@@ -21,13 +21,13 @@ from servonode.mechanics.symbols import (
     Constraint,
     Named,
     Output,
+    check_texts,
     condition,
     constraint,
     coordinate,
     derivative,
     first_order,
     input_,
-    nodes_of,
     output,
     parameter,
     time,
@@ -110,6 +110,9 @@ class _Builder:
             drawn = drawing_of(self.table["drawing"], lambda text: self._sympy(text, self.late))
         made["drawing"] = [_placed(each, place) for each in drawn]
         texts = {word: self.table[word] for word in ("name", "description")}
+        for word, text in texts.items():
+            with self._at(word):
+                check_texts("it", **{word: text})
         return Model(**texts, **made, place=self.place)
 
     def _symbols(
@@ -221,6 +224,7 @@ class _Builder:
         with self._at("outputs", name) as place:
             found = output(name, expression=stated, **{"description": "", **given})
         self.late = {**self.late, name: found.expression}
+        self.sizes[name] = _size(found.expression)
         return Output(found.quantity, found.expression, place)
 
     def _condition(self, key: str, name: str) -> Condition:
@@ -245,6 +249,11 @@ def _placed(drawn: Any, place: KeyPlace) -> Any:
 def _size(expression: Expr) -> int:
     """How many nodes a sympy expression has, written out."""
     sizes: dict[Expr, int] = {}
-    for node in reversed(list(nodes_of(expression))):
-        sizes[node] = 1 + sum(sizes.get(each, 1) for each in node.args)
+    waiting = [expression]
+    while waiting:
+        node = waiting[-1]
+        if missing := [each for each in node.args if each not in sizes]:
+            waiting += missing
+        else:
+            sizes[waiting.pop()] = 1 + sum(sizes[each] for each in node.args)
     return sizes[expression]

@@ -13,6 +13,7 @@ from servonode.bus.durations import QUANTILES
 from servonode.closed_loop.launch_file import read_launch, table_of
 from servonode.closed_loop.launch_keys import LaunchFile
 from servonode.closed_loop.launch_text import launch_text, toml_value
+from servonode.closed_loop.variation import check_number, unit_of
 from servonode.errors import ServonodeError
 from servonode.plants.view import View
 from servonode.record.run import Run
@@ -51,8 +52,15 @@ def html_report(run: Run, name: str) -> str:
 
 
 def _varying(run: Run, paths: Iterable[str]) -> dict[str, Any]:
-    """What computes the run with other numbers, the numbers that are offered first, and the command of the run."""
+    """What computes the run with other numbers, the numbers that are offered first, and the command of the run.
+
+    Raises:
+        LaunchError: [report] offers a key that is unknown or no number.
+    """
     stated = run.closed_loop.stated.section("report", Reported)
+    for key in stated.vary if stated else []:
+        check_number(run.closed_loop, key)
+        unit_of(run.closed_loop, key)  # both refuse a key that is unknown
     command = run_command(run.closed_loop.stated)
     return {"offered": stated.vary if stated else [], "command": command, "live": live_of(run, paths, INSTANTS)}
 

@@ -127,6 +127,7 @@ class Prepared:
         self._call("law_constants", law.kernel, "constants", ["a", "p_law"], ["a", "c_law"])
         if "memory" in self.numbers:
             self._put("memory", "memory")
+            self._put("memory", "y0", part.states.start, n_own)
         elif n_own:
             given = ["f", 0.0], ["a", "x"], ["a", "y0"]
             self._call("own", law.kernel, "initial_states", *given, ["a", "p_law"], ["a", "memory", 0, n_own])
@@ -305,6 +306,7 @@ def numbers_of(closed_loop: ClosedLoop, imperfect: bool) -> dict[str, Array]:
         found |= {"limit": limits.value, "rate_limit": limits.rate, "power": [limits.power]}
         if imperfect:
             sensor, drives, believed = closed_loop.sensor, closed_loop.actuator, safety.stated_readings
-            found |= {"drive": drives.numbers(launch.step_ns / 1e9).ravel(), "errors": [*sensor.bias, *sensor.quantum]}
+            bias = [-0.0] * len(sensor.bias) if sensor.ideal else sensor.bias  # leaves a zero its sign
+            found |= {"drive": drives.numbers(launch.step_ns / 1e9).ravel(), "errors": [*bias, *sensor.quantum]}
             found |= {"believable": [*believed.value, *believed.rate]}
     return {name: np.array(each, dtype=float) for name, each in found.items()}

@@ -5,7 +5,7 @@ preparation give there must be what a simulation gives its loop, bit by bit.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from time import process_time
@@ -18,10 +18,12 @@ from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.key_table import key_of
 from servonode.closed_loop.launch_file import GOAL_SPEED
+from servonode.closed_loop.machine_section import completed
 from servonode.closed_loop.parameters import parameters_of
 from servonode.closed_loop.variation import check_number, unit_of
 from servonode.errors import ServonodeError
 from servonode.mechanics.description import Quantity
+from servonode.plants.prepare import Wanted
 from servonode.wings.web.preparing import Prepared, found_of
 
 GROUPS = {
@@ -88,9 +90,10 @@ def _quietly() -> Iterator[None]:
 
 
 def _tried_keys(prepared: Prepared) -> Varying:
+    judged = _judged(prepared.closed_loop)
     keys, fixed, begin, trial = list[Key](), list[dict[str, str]](), process_time(), _short(prepared)
     for each in _candidates(prepared):
-        reason = _why_fixed(trial, each) if process_time() - begin < LONGEST_TRIAL else TOO_LONG
+        reason = _why_fixed(trial, each, judged) if process_time() - begin < LONGEST_TRIAL else TOO_LONG
         if reason:
             fixed.append({"key": each.key, "reason": reason})
         else:
@@ -190,10 +193,56 @@ def _group(key: str) -> str:
     return next(GROUPS[name] for name in sorted(GROUPS, key=len, reverse=True) if key.startswith(f"{name}."))
 
 
+# what the machine's own preparation looks at
+
+
+class _Watched(Mapping[str, Any]):
+    """A mapping that notes which of its values were asked for."""
+
+    def __init__(self, of: Mapping[str, Any], seen: set[str]) -> None:
+        self._of, self._seen = of, seen
+
+    def __getitem__(self, name: str) -> Any:
+        self._seen.add(name)
+        return self._of[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._of)
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+
+class _WatchedNames(frozenset[str]):
+    """Names that note which of them were asked for."""
+
+    seen: set[str]
+
+    def __contains__(self, name: object) -> bool:
+        self.seen.add(str(name))
+        return super().__contains__(name)
+
+
+def _judged(loop: ClosedLoop) -> frozenset[str]:
+    """The parameters that the machine's preparation asks for, which may refuse them, or none where it has none."""
+    preparation, seen = loop.preparation, set[str]()
+    if preparation is None:
+        return frozenset()
+
+    def prepare(wanted: Wanted) -> Any:
+        given = _WatchedNames(wanted.given)
+        given.seen = seen
+        return preparation.prepare(replace(wanted, parameters=_Watched(wanted.parameters, seen), given=given))
+
+    with _quietly():
+        completed(loop.stated, loop.source, replace(preparation, prepare=prepare), loop.loaded)
+    return frozenset(seen)
+
+
 # what stands the trial
 
 
-def _why_fixed(prepared: Prepared, key: Key) -> str:
+def _why_fixed(prepared: Prepared, key: Key, judged: frozenset[str]) -> str:
     """Why a key stays as it is; empty: two other values of it have been prepared as a simulation does."""
     if not all(map(np.isfinite, (key.value, key.low, key.high))):
         return "none is stated, so that none acts; state one to vary it"
@@ -216,6 +265,11 @@ def _why_fixed(prepared: Prepared, key: Key) -> str:
         prepared.closed_loop.check_derived(with_it, key.key)
     except ServonodeError as error:
         return _words(error)
+    prepares = prepared.closed_loop.preparation is not None
+    if key.key.startswith("plant.initial.") and prepares:
+        return BY_PART["start"]
+    if key.key.removeprefix("plant.parameters.") in judged or (prepares and key.key == "run.duration"):
+        return "the machine's own preparation judges it, in Python"
     for share in SHARES:
         value = _tried(key, share)
         if value == key.value or value in [each for each, _ in found]:

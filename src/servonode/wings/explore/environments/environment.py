@@ -111,12 +111,20 @@ def _mapping(options: Any) -> Mapping[str, Any]:
     return options or {}
 
 
-def _values(options: Mapping[str, Any] | None) -> Mapping[str, float]:
+def values_of(options: Mapping[str, Any] | None) -> Mapping[str, float]:
+    """The values that options of a reset state, checked."""
     for key in (options := _mapping(options)):
         if key != "values":
             raise StatementError(f"options: {key!r} is unknown; {did_you_mean(key, ['values'])}choose values")
     values: Mapping[str, float] = options.get("values", {})
     check_mapping("values", values, "plant.parameters.m1")
+    for key, value in values.items():
+        try:
+            finite = bool(np.isfinite(np.asarray(value, dtype=float)).all())
+        except (TypeError, ValueError):
+            finite = False
+        if not finite:
+            raise StatementError(f"values: {key} = {value!r:.60} is not a finite number; give one")
     return values
 
 
@@ -194,7 +202,10 @@ class Env(_Environment, gymnasium.Env[Array, Array]):
         options: {"values": {KEY: VALUE}} gives keys that vary their value instead.
         """
         super().reset(seed=seed)
-        info = self._begin_episode(0, self.np_random, _values(options))
+        for key, value in (given := values_of(options)).items():
+            if np.ndim(value):
+                raise StatementError(f"values: {key} has the shape {np.shape(value)}; give one number")
+        info = self._begin_episode(0, self.np_random, given)
         self._begun = True
         if self._pictures:
             self._pictures.begin()
@@ -277,8 +288,11 @@ class VectorEnv(_Environment, GymnasiumVectorEnv[Array, Array, Array]):
         ((4, 14), (4,))
         """
         for word, value in (("num_envs", num_envs), ("threads", 1 if threads is None else threads)):
-            if value < 1:
-                raise StatementError(f"{word} = {value} is less than 1; give a whole number from 1 on")
+            if not isinstance(value, int) or value < 1:
+                raise StatementError(f"{word} = {value!r:.40} is no whole number from 1 on; give one")
+        stated: dict[str, Any] = {"reward": reward, "terminate": terminate, "vary": vary, "code": code}
+        stated |= {"autoreset_mode": autoreset_mode, "threads": threads, **overrides}
+        self._stated_anew = partial(type(self), launch, num_envs, **stated)
         modes = [each.value for each in AutoresetMode]
         check_choice("autoreset_mode", getattr(autoreset_mode, "value", autoreset_mode), modes)
         self._mode, self.num_envs = AutoresetMode(autoreset_mode), num_envs
@@ -319,7 +333,7 @@ class VectorEnv(_Environment, GymnasiumVectorEnv[Array, Array, Array]):
         return self._batch.observed.copy(), infos
 
     def _begin(self, which: list[int], infos: Info, options: Mapping[str, Any] | None = None) -> Info:
-        given = {key: self._of_each(key, value) for key, value in _values(options).items()}
+        given = {key: self._of_each(key, value) for key, value in values_of(options).items()}
         for i in which:
             values = {key: each[i] for key, each in given.items()}
             infos = self._add_info(infos, self._begin_episode(i, self._random[i], values), i)
@@ -333,6 +347,10 @@ class VectorEnv(_Environment, GymnasiumVectorEnv[Array, Array, Array]):
             shape = np.shape(value)
             raise StatementError(f"values: {key} has the shape {shape}; give a number, or {self.num_envs} of them")
         return np.asarray(value).tolist() if np.ndim(value) else [value] * self.num_envs
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what was stated: what is made of it has not begun."""
+        return self._stated_anew, ()
 
     def sb3(self) -> Any:
         """The environments as a VecEnv of Stable-Baselines3, for its algorithms; made with autoreset_mode="SameStep".

@@ -34,7 +34,8 @@ class Quick:
         plant, control, machine = base.launch.plant, base.control, base.given_machine
         assert control is not None
         names, controller = machine.description.state_names, control.stated
-        states = {f"{INITIAL}{name}": i for i, name in enumerate(names)}
+        alone = dict(machine.description.layout)  # an entry of a vector is stated with the others
+        states = {f"{INITIAL}{name}": i for i, name in enumerate(names) if name in alone}
         parameters = {f"{PARAMETER}{name}": i for i, name in enumerate(machine.parameters)}
         self._states = [(at, states[key]) for at, key in enumerate(keys) if key in states]
         self._changed = [(at, parameters[key]) for at, key in enumerate(keys) if key in parameters]

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from servonode.arrays import Array
-from servonode.errors import NotInstalled
+from servonode.errors import NotInstalled, StatementError
+from servonode.wings.explore.environments.environment import values_of
 
 try:
     from stable_baselines3.common.vec_env import VecEnv
@@ -16,7 +17,7 @@ except ImportError as error:
 
 
 class Vectorised(VecEnv):  # type: ignore[misc]
-    """Many environments as one VecEnv: float32, and the next episode begins in the step that ends one."""
+    """Many environments as one VecEnv: the next episode begins in the step that ends one."""
 
     def __init__(self, envs: Any) -> None:
         self.envs, self.render_mode, self._actions = envs, None, np.zeros(0)
@@ -27,7 +28,7 @@ class Vectorised(VecEnv):  # type: ignore[misc]
     def reset(self) -> Any:
         """Begin all episodes."""
         observed, _ = self.envs.reset(seed=self.seeds, options={"values": self.values} if self.values else None)
-        self.seeds = None
+        self.seeds, self.values = None, {}
         return observed
 
     def seed(self, seed: int | None = None) -> Sequence[int | None]:
@@ -36,8 +37,13 @@ class Vectorised(VecEnv):  # type: ignore[misc]
         return self.seeds or [None] * self.num_envs
 
     def set_options(self, options: Any = None) -> None:
-        """Options of the next resets: {"values": {KEY: VALUE}}."""
-        self.values = (options or {}).get("values", {})
+        """Options of the next reset: {"values": {KEY: VALUE}}, or a list with one for each."""
+        several = options if isinstance(options, list) else [options]
+        given = [dict(values_of(each)) for each in several]
+        if any(each.keys() != given[0].keys() for each in given):
+            raise StatementError("options: values of other keys in some environments; give all the same keys")
+        of_each = len(given) > 1
+        self.values = {key: [each[key] for each in given] if of_each else value for key, value in given[0].items()}
 
     def step_async(self, actions: Array) -> None:
         """Take the actions."""

@@ -222,7 +222,7 @@ function runComputer(live, module) {
     fault(k) {
       const [t, x] = [(k * live.step_ns) / NANO, this.of("x")];
       const more = "servonode simulate says what follows";
-      if (!x.every(Number.isFinite)) return { t, text: `not_finite: the state is not finite; ${more}` };
+      if (!x.every(Number.isFinite)) return { t, text: "not_finite: with these numbers the motion grows beyond all bounds" };
       if (live.function === "coast") return this.coastFault(k);
       const periods = k % this.counts.per_period === 0;
       if (layout.predictor || !periods) return { t, text: `the run ends here; ${more}` };
@@ -380,7 +380,7 @@ function runComputer(live, module) {
         const inputs = columns[name];
         if (!Number.isFinite(limit) || !inputs?.length) return [];
         const share = inputs.reduce((sum, u) => sum + (Math.abs(u) >= limit * (1 - 1e-9)), 0) / inputs.length;
-        return share ? [`${name} is at its limit of ${shown(limit, 4)} ${layout.input_units[i]} for ${shown(100 * share, 2)} % of the time`] : [];
+        return share ? [`${name} is at its limit of ${shown(limit, 4)} ${layout.input_units[i]} for ${Math.max(1, Math.round(100 * share))} % of the time`] : [];
       });
     }
   }

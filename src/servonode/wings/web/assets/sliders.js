@@ -62,6 +62,7 @@ class Knob {
     this.value = key.value;
     this.range = { low: Math.min(key.low, key.value), high: Math.max(key.high, key.value), unit: key.whole ? 1 : key.step };
     if (!(this.range.high > this.range.low)) this.range.high = this.range.low + 1;
+    this.stated = { ...this.range };
     const names = key.key.split(".");
     const symbol = names.slice(/^\d+$/.test(names.at(-1)) ? -2 : -1).join("."); // of an entry: point.0
     const name = key.title || symbol;
@@ -113,6 +114,7 @@ class Knob {
   show(value) {
     this.value = value;
     const { range, key } = this;
+    if (value === key.value) Object.assign(range, this.stated); // what a typing error has widened
     if (value < range.low) range.low = value;
     if (value > range.high) range.high = value;
     const step = stepOf(range);
@@ -200,7 +202,7 @@ class Varied {
   // the panel
 
   begin(text) {
-    const details = made(figured() ? "section" : "details", "card", "", { id: "sliders", open: !matchMedia("(max-width: 820px)").matches });
+    const details = made(figured() ? "section" : "details", "card", "", { id: "sliders", open: Boolean(document.getElementById("exercise")) || !matchMedia("(max-width: 820px)").matches });
     const summary = details.appendChild(made("summary", "", "Vary this run "));
     this.note = summary.appendChild(made("small", "", text));
     this.box.replaceChildren(details);
@@ -246,7 +248,10 @@ class Varied {
   }
 
   knob(key) {
-    const knob = new Knob(key, (_, held) => this.change(held));
+    const knob = new Knob(key, (moved, held) => {
+      this.moved = moved;
+      this.change(held);
+    });
     knob.box.classList.toggle("telling", this.telling.has(key.key));
     this.knobs.set(key.key, knob);
     return knob.box;
@@ -283,6 +288,7 @@ class Varied {
 
   // Other numbers, by key; the first run's for those that are not among them.
   set(values) {
+    this.moved = null;
     for (const [key, knob] of this.knobs) knob.show(values.get(key) ?? knob.key.value);
     this.change(false);
   }
@@ -342,6 +348,7 @@ class Varied {
     report.take(shown, held);
     document.body.classList.toggle("varied", Boolean(shown));
     this.refuse(refused);
+    this.moved?.refuse(refused); // beside the field too: on a phone the curves are out of sight
     const faults = (run?.marks ?? []).map(({ t, text }) => `fault at t = ${t.toFixed(3)} s: ${text}`);
     const end = run && [faults.join("; ") || `no fault in ${short(run.t.at(-1))} s`, ...(run.reached ?? [])].join(" · ");
     this.tell(refused ? "This run is refused." : end ? `${end} · ${ms < 10 ? ms.toFixed(1) : ms.toFixed(0)} ms · first run pale` : "");
