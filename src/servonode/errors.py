@@ -119,10 +119,10 @@ def check_choice(name: str, word: Any, choices: Sequence[str]) -> None:
         raise StatementError(f"{name}={word!r} is unknown; {near}choose {listed(choices)}")
 
 
-def check_mapping(word: str, given: Any, name: str = "NAME") -> None:
+def check_mapping(word: str, given: Any, name: str = "NAME", value: str = "1.0") -> None:
     """StatementError unless it holds values by name."""
     if not isinstance(given, Mapping):
-        raise StatementError(f"{word}={given!r} is not a mapping; give values by name: {word}={{{name!r}: 1.0}}")
+        raise StatementError(f"{word}={given!r} is not a mapping; give values by name: {word}={{{name!r}: {value}}}")
     wrong = [key for key in given if not isinstance(key, str)]
     if wrong:
         raise StatementError(f"{word}: {wrong[0]!r} is not a name; give names as texts, such as {name!r}")

@@ -52,7 +52,8 @@ def dotted(keywords: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]
     for word, value in keywords.items():
         key = "" if word == VALUES else KEYWORDS.get(word, word.replace("__", "."))
         if word in (*KEYWORDS, VALUES) and word not in SINGLE:
-            check_mapping(word, value, EXAMPLES.get(word, "NAME"))
+            example = "'x - sin(t)'" if word == "residuals" else "1.0"
+            check_mapping(word, value, EXAMPLES.get(word, "NAME"), example)
         by_name = word not in WHOLE and (word in KEYWORDS or "__" not in word) and isinstance(value, Mapping)
         for name, each in value.items() if by_name else [("", value)]:
             entry = ".".join(filter(None, (key, name)))

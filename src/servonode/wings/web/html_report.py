@@ -71,6 +71,8 @@ def run_command(launch: LaunchFile) -> dict[str, Any]:
         before = dict(_leaves(table_of(read_launch(launch.file))))
     except ServonodeError:  # made by Python, or gone
         note = "save the launch file as resolved, at the end of this report, under this name"
+        if launch.plant.machine is not None and str(launch.plant.machine).startswith("<"):
+            note = "its machine is made in Python: there these are values={'KEY': NUMBER} of servonode.simulate"
         return {"name": f"{launch.name}.toml", "set": {}, "note": note}
     own = {key: value for key, value in _leaves(table_of(launch)) if not key.startswith("report.")}
     changed = {key: value for key, value in own.items() if before.get(key) != value}
