@@ -174,3 +174,17 @@ def test_a_value_that_cannot_be_is_refused_in_words() -> None:
     for (_, text), again in zip(REFUSED, found["runs"], strict=True):
         assert text in again["refused"]
         assert again["columns"] == {}
+
+
+@pytest.mark.parametrize("more", [
+    {"plant__safety__power_limit": 5.0}, {"plant__actuator__lag": 0.05}, {"plant__safety__rate_limit": 5.0},
+])  # fmt: skip
+def test_limits_and_lags_with_ideal_sensors_are_computed(more: dict[str, float]) -> None:
+    assert "reason" not in live_of(servonode.simulate("trailer_reverse", run__duration=1.0, **more))
+
+
+def test_what_a_preparation_may_refuse_is_not_offered() -> None:
+    found = live_of(servonode.simulate("hoop_incline"))
+    reasons = {each["key"]: each["reason"] for each in found["fixed"]}
+    assert "judges it" in reasons["plant.parameters.E_0"]
+    assert not any(each["key"].startswith("plant.parameters.") for each in found["keys"])

@@ -448,3 +448,16 @@ def test_a_step_after_the_end_is_refused(make: Any) -> None:
     env.close()
     with pytest.raises(servonode.ServonodeError, match="begun; call reset"):
         env.step(env.action_space.sample())
+
+
+def test_values_that_are_no_numbers_and_counts_that_are_none_are_refused() -> None:
+    env = Env("trailer_pursuit", vary={"plant.initial.phi": [0.0, 1.0]}, **SHORT)
+    for wrong, text in [("a", "'a' is not a number"), ([1.0, 2.0], "has the shape (2,); give one number")]:
+        assert text in refusal(StatementError, env.reset, options={"values": {"plant.initial.phi": wrong}})
+    assert "4.0 is no whole number" in refusal(StatementError, VectorEnv, "trailer_pursuit", 4.0, **SHORT)
+
+
+def test_many_environments_pickle_as_they_were_stated() -> None:
+    envs = VectorEnv("trailer_pursuit", 3, vary={"plant.initial.phi": [0.0, 1.0]}, **SHORT)
+    again = pickle.loads(pickle.dumps(envs))
+    assert np.array_equal(again.reset(seed=1)[0], envs.reset(seed=1)[0])
