@@ -450,7 +450,7 @@ def test_a_step_after_the_end_is_refused(make: Any) -> None:
         env.step(env.action_space.sample())
 
 
-def test_values_that_are_no_numbers_and_counts_that_are_none_are_refused() -> None:
+def test_values_and_counts_that_are_no_numbers_are_refused() -> None:
     env = Env("trailer_pursuit", vary={"plant.initial.phi": [0.0, 1.0]}, **SHORT)
     for wrong, text in [("a", "'a' is not a number"), ([1.0, 2.0], "has the shape (2,); give one number")]:
         assert text in refusal(StatementError, env.reset, options={"values": {"plant.initial.phi": wrong}})
