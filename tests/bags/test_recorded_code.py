@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import servonode
-from servonode.cli.create import make
+from servonode.cli.create import IN_PYTHON, make
 from servonode.cli.main import main
 from servonode.closed_loop.known_code import digest
 from servonode.closed_loop.launch_error import LaunchError
@@ -30,7 +30,7 @@ ROWS = (("bag", "info"), ("bag", "export"), ("bag", "report", "--report", "rows.
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The recording of a machine of one's own; what its code does when it runs again stands in a file `flag`."""
     folder = tmp_path_factory.mktemp("crane")
-    file, launch = make("machine", "crane", folder)
+    file, launch = make(IN_PYTHON, "crane", folder)
     in_memory(folder / "crane.mcap", launch, "run.mode=lockstep", "run.duration=0.1")
     assert file.name == "crane.py"
     return folder

@@ -12,6 +12,7 @@ from scipy.optimize import brentq
 
 from servonode.definitions import cache
 from servonode.mechanics.machine import Machine
+from servonode.plants.drawn import drawn_views
 from servonode.plants.hoop.motion import Hoop, ProfileTraversal, Rates, largest_second_changes
 from servonode.plants.hoop.profile import read
 from servonode.plants.hoop.start import ADVISABLE, UNSTABLE
@@ -741,8 +742,8 @@ def test_the_views_show_hoop_profile_and_force() -> None:
     from servonode.plants.hoop_on_profile import VIEW
 
     settings = {"profile": standard.text}
-    values, parameters = values_of(built(), state(exact_state(0.5))), built().parameters
-    whole, near = VIEW(settings)
+    values, parameters = {"t": 0.0, **values_of(built(), state(exact_state(0.5)))}, built().parameters
+    whole, near = drawn_views(built(), VIEW(settings), "hoop_on_profile.py")
     rim, _spoke, contact = whole.outline(values, parameters)
     assert_allclose(np.hypot(*(rim - [values["x"], values["z"]]).T), 0.01)
     assert_allclose(contact[0], [values["x_a"], values["z_a"]], atol=1e-15)

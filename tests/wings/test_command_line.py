@@ -9,7 +9,6 @@ from tests.helpers.refusals import command
 
 NO_JSON = {  # commands without --json, and why
     "completion": "prints a script for a shell",
-    "show": "prints equations as text, LaTeX or C",
     "param dump": "prints TOML for a launch file; param list has the same as JSON",
     "hil header": "prints a header in C",
     "hil sensors": "prints functions in C",

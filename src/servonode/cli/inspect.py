@@ -162,11 +162,10 @@ def show(
 
 def of_machine(launch: Launch) -> "ClosedLoop | None":
     """The closed loop of a machine alone: packaged, in a Python file, or of a launch file that states no run."""
-    import tomllib
-
     from servonode import plants
     from servonode.closed_loop.closed_loop import resolve
-    from servonode.closed_loop.launch_file import launch_of_table, launch_path
+    from servonode.closed_loop.launch_error import LaunchError
+    from servonode.closed_loop.launch_file import launch_of_table, launch_path, stated_table
     from servonode.errors import did_you_mean
 
     file, path = launch.file, launch_path(launch.file)
@@ -177,8 +176,8 @@ def of_machine(launch: Launch) -> "ClosedLoop | None":
     else:
         if path.suffix == ".toml" and path.is_file():
             try:
-                stated = tomllib.loads(path.read_text("utf-8"))
-            except ValueError:  # reading it as a launch file says what is wrong
+                stated = stated_table(file)[1]
+            except LaunchError:  # reading it as a launch file says what is wrong
                 return None
             if set(stated) == {"plant"}:
                 return launch.but("run.duration=1").resolved(strict=False)

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import servonode
-from servonode.cli.create import make
+from servonode.cli.create import IN_PYTHON, make
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_error import LaunchError
 from servonode.closed_loop.launch_file import launch_of_table, read_launch, with_section
@@ -42,7 +42,7 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def own_plan(folder: Path, name: str = "crane") -> Plan:
     """A sweep of a machine of the user's own, which imports a source beside it."""
     folder.mkdir(exist_ok=True)
-    make("machine", name, folder)
+    make(IN_PYTHON, name, folder)
     machine = folder / f"{name}.py"
     machine.write_text(machine.read_text().replace("default=2.0", "default=MASS").replace(
         "from servonode.mechanics import", "from weights import MASS\n\nfrom servonode.mechanics import"
