@@ -99,8 +99,10 @@ def test_the_driver_sends_speeds_and_reads_odometry_over_a_serial_line(wired: tu
 
 
 def test_a_line_that_is_not_there_is_named() -> None:
-    link = DRIVER["Base"]("/nowhere/base")
-    assert "correct plant.device.settings.path" in refusal(BusError, link.open)
+    for path, why in (("/nowhere/base", "No such file or directory"), ("/dev/null", "Inappropriate ioctl for device")):
+        link = DRIVER["Base"](path)
+        assert refusal(BusError, link.open).startswith(f"{path}: {why}; plug the base in, or correct plant.device")
+        link.close()
 
 
 def test_the_driver_is_found_and_its_launch_file_passes_its_check(

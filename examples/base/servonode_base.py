@@ -36,7 +36,8 @@ class Base(Link):
             self.file = os.open(self.path, os.O_RDWR | os.O_NONBLOCK | os.O_NOCTTY)
             tty.setraw(self.file)
         except (OSError, tty.error) as error:
-            raise BusError(f"{self.path}: {error}; plug the base in, or correct plant.device.settings.path") from error
+            why = os.strerror(error.args[0])  # a tty.error has no strerror
+            raise BusError(f"{self.path}: {why}; plug the base in, or correct plant.device.settings.path") from error
 
     @property
     def fds(self) -> tuple[int, ...]:

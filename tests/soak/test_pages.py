@@ -62,7 +62,6 @@ REPLACED |= {
     "simulate trailer_reverse --movie": "simulate trailer_reverse --set run.duration=6 --movie",
     "run trailer_reverse --no-report --record": "run trailer_reverse --set run.duration=6 --no-report --record",
     "run trailer_reverse --no-report\n": "run trailer_reverse --set run.speed=8 --no-report\n",
-    "run base_tap --page": "run base_tap",  # of which the test opens none
     "run trailer_reverse_mujoco": "run trailer_reverse_mujoco --set run.speed=8",
     "--set run.duration=30": "--set run.duration=5",
     "run trailer_pursuit_lockstep\n": "run trailer_pursuit_lockstep --set run.duration=10\n",

@@ -121,8 +121,13 @@ def forked(name: str, run: str, live: Callable[[], int], on_orphaned: int) -> Ch
 
 
 def call_process(name: str, run: str) -> None:
-    """Have `ps` and `top` show what this process is: `servonode: controller trailer_pursuit`."""
+    """Have `ps` and `top` show what this process is: `servonode: controller trailer_pursuit`.
+
+    In a fresh interpreter, which has loaded its modules now, Ctrl-C is an exception again.
+    """
     setproctitle(f"servonode: {name} {run}")
+    if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _redirect_output() -> None:

@@ -19,8 +19,10 @@ from servonode.version import TOP
 
 REMEDY = "log in with ssh -X, or have a picture (--report) or a movie (servonode simulate FILE --movie) made instead"
 TOOLKITS = ("tkinter", "PyQt6", "PySide6", "PyQt5", "PySide2", "gi", "wx")
-_CODE = (
-    "import runpy, sys; sys.path.append(sys.argv.pop(1)); "
+_CODE = (  # Ctrl-C ends it without a traceback while its modules are still loading, see `call_process`
+    "import runpy, signal, sys; "
+    "signal.getsignal(signal.SIGINT) is signal.default_int_handler and signal.signal(signal.SIGINT, signal.SIG_DFL); "
+    "sys.path.append(sys.argv.pop(1)); "
     "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
 )
 

@@ -218,9 +218,11 @@ def _show(source: LiveRun, options: Options) -> int:
 def main(words: Sequence[str]) -> int:
     """The window process of a launcher: the run's name, and the options as JSON."""
     name, options = words[0], Options(**json.loads(words[1]))
-    call_process("window", name)
     try:
+        call_process("window", name)
         return watch(name, options, launcher=os.getppid())
+    except KeyboardInterrupt:
+        return 130
     except ServonodeError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code

@@ -1,7 +1,9 @@
 """A run as lines for the page: layout, rows, scenes, statuses; and the views of machines as JSON."""
 
 import json
+import subprocess
 from collections import deque
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -16,9 +18,10 @@ from servonode.views.live_run import LiveRun
 from servonode.views.scene import Scene
 from servonode.views.shapes import ArrowScale, Instant, Shapes
 from servonode.wings.web import frames as module
-from servonode.wings.web.frames import Frames, TooLarge, feed
+from servonode.wings.web.frames import Frames, TooLarge, feed, layout_of
 from servonode.wings.web.html_report import Motion, recorded_views
 from servonode.wings.web.view_data import shapes_data, view_layout
+from tests.helpers.live_runs import NODE, needs_node
 from tests.helpers.talk import Talk
 
 
@@ -43,6 +46,41 @@ def said(frames: Frames) -> dict[str, Any]:
     """The lines of a frame by their word."""
     found = dict(line.rstrip(b"\n").split(b" ", 1) for line in frames.lines())
     return {word.decode(): json.loads(content) for word, content in found.items()}
+
+
+def test_a_view_that_is_clicked_is_told_the_ranges_of_its_goals(trailer: ClosedLoop) -> None:
+    def click(**keys: Any) -> list[Any]:
+        closed_loop = servonode.load("base_tap", **keys).closed_loop
+        each = msgspec.json.decode(msgspec.json.encode(layout_of(closed_loop, "base")["views"][0]))
+        return [each["click"], each["range"]]
+
+    assert click() == [["x", "y"], [[-3.0, 3.0], [-3.0, 3.0]]]
+    free = {"bandwidth": 5.0, "rate": 0.25}
+    assert click(target__y=free) == [["x", "y"], [[-3.0, 3.0], [None, None]]]
+    assert [layout_of(trailer, "trailer")["views"][0][key] for key in ("click", "range")] == [[], []]
+
+
+@pytest.mark.parametrize(
+    ("given", "x", "y"),
+    [
+        ({}, (0, 0.2), (0, 0.2)),  # a report
+        ({"click": [], "range": []}, (0, 0.2), (0, 0.2)),
+        ({"click": ["x", "y"], "range": [[-3, 3], [-1, 2]]}, (-3, 3), (-1, 2)),
+        ({"click": ["x", "y"], "range": [[-3, 3], [None, None]]}, (-3, 3), (-0.9, 1.1)),
+        ({"click": ["x", "y"], "range": [[-1e308, 1e308], [5, 6]]}, (-9.9, 10.1), (0, 6)),
+    ],
+)
+@needs_node
+def test_a_map_shows_where_a_click_may_send_the_goal(given: dict[str, Any], x: Any, y: Any) -> None:
+    script = (Path(module.__file__).with_name("assets") / "scene.js").read_text()
+    view = json.dumps({"layout": {"used": 0.3, **given}, "limits": None})
+    script += f"const view = Object.assign(Object.create(MachineView.prototype), {view}); SCENE.room = 0;\n"
+    script += "view.follow({lines: [[[0, 0], [0.2, 0.2]]], inertias: [], guides: []}, []);\n"
+    script += "process.stdout.write(JSON.stringify(view.limits));"
+    assert NODE is not None
+    done = subprocess.run([NODE, "-"], input=script, capture_output=True, text=True, check=True)
+    limits = json.loads(done.stdout)
+    assert (limits["x"], limits["y"]) == (pytest.approx(x), pytest.approx(y))
 
 
 def test_page_frame_has_new_rows_and_the_machine_at_the_last(trailer: ClosedLoop) -> None:

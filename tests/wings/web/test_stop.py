@@ -7,7 +7,7 @@ import pytest
 
 from servonode.operator.operator_requests import Stop
 from servonode.wings.web import server
-from servonode.wings.web.server import STOPS, StopButton
+from servonode.wings.web.server import STOPS, GoalForm, StopButton
 
 PRESSES = 40
 BOUND_S = 60.0  # of what comes at once on a quiet computer
@@ -41,3 +41,9 @@ def test_many_presses_wait_for_two_stops_at_most(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(server, "stop_all", stop_all)
     answers = asyncio.run(press())
     assert answers == PRESSES * [{"confirmed": False, "text": "no run 'a_run' is in progress, so nothing was stopped"}]
+
+
+def test_a_goal_after_the_end_names_the_run_that_has_ended() -> None:
+    told = asyncio.run(GoalForm().send("base_tap", "/nowhere/14da90d8", b'{"x": 1}'))
+    assert told == {"done": False, "text": "No goal was given: run 'base_tap' has ended"}
+    assert "no run is in progress" in asyncio.run(GoalForm().send("", "", b'{"x": 1}'))["text"]

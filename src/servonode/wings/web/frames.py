@@ -132,7 +132,7 @@ def layout_of(closed_loop: ClosedLoop, name: str) -> dict[str, Any]:
     """What stays the same in a run: names, panels, views, the plant time [s] that is shown."""
     run, law = closed_loop.launch.run, closed_loop.control
     estimated = closed_loop.machine.description.state_names if closed_loop.estimation else ()
-    asked = {each.name for each in closed_loop.live if not each.source}
+    asked = {each.name: [each.low, each.high] for each in closed_loop.live if not each.source}
     return {
         "name": name,
         "machine": closed_loop.machine.description.description,
@@ -142,14 +142,18 @@ def layout_of(closed_loop: ClosedLoop, name: str) -> dict[str, Any]:
         "span": usual_span(closed_loop),
         "rows": ROWS,
         "panels": [live_panel(each, estimated) for each in usual_panels(closed_loop, True, most=MOST_PANELS)],
-        "views": [
-            view_layout(view, closed_loop.targets.names)
-            # a click on a view gives these targets its place; none in space, or where requests do not bring them
-            | {"click": list(view.goal) if view.goal and view.projection is None and {*view.goal} <= asked else []}
-            for view in closed_loop.views
-        ],
+        "views": [view_layout(view, closed_loop.targets.names) | _click(view, asked) for view in closed_loop.views],
         "residuals": [{"name": each.name, "unit": each.unit} for each in closed_loop.residuals],
     }
+
+
+def _click(view: View, asked: Mapping[str, list[float]]) -> dict[str, Any]:
+    """The targets to which a click on a view gives its place, and their ranges; asked: those that requests bring.
+
+    None in space. An end that is not stated is infinite, null for the page.
+    """
+    names = list(view.goal or ()) if view.projection is None and {*(view.goal or ())} <= asked.keys() else []
+    return {"click": names, "range": [asked[name] for name in names]}
 
 
 def node_tables(statuses: Mapping[str, tuple[Status, float]]) -> dict[str, Any]:
@@ -303,10 +307,10 @@ def _write(line: bytes) -> None:
 def main(name: str, where: str, launcher: str) -> int:
     """Feed the page on the run of this name, or in this folder, which the process `launcher` may be about to start."""
     give_way()
-    call_process("page feed", name)
-    starter = Named.of(int(launcher)) if int(launcher) else None
-    source = LiveRun(name, where, who="page", estimates=True)
     try:
+        call_process("page feed", name)
+        starter = Named.of(int(launcher)) if int(launcher) else None
+        source = LiveRun(name, where, who="page", estimates=True)
         feed(source, _write, Viewers(0).wait, (lambda: not starter.lives(os.getuid())) if starter else None)
     except BrokenPipeError:  # the server has gone
         return 0

@@ -3,6 +3,7 @@
 The server of the page computes nothing, so that its emergency stop never waits for what is judged here.
 """
 
+import contextlib
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -49,15 +50,16 @@ def _shown(each: Parameter) -> dict[str, Any]:
 
 def main(name: str) -> int:
     """Answer until standard input ends."""
-    call_process("page numbers", name)
-    numbers, decode = Numbers(name), msgspec.json.Decoder(dict[str, float]).decode
-    for line in sys.stdin.buffer:
-        try:
-            answer = numbers.answer(decode(line))
-        except msgspec.DecodeError as error:
-            answer = {"text": f"give numbers by key ({error})", "done": False}
-        sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
-        sys.stdout.buffer.flush()
+    with contextlib.suppress(KeyboardInterrupt):
+        call_process("page numbers", name)
+        numbers, decode = Numbers(name), msgspec.json.Decoder(dict[str, float]).decode
+        for line in sys.stdin.buffer:
+            try:
+                answer = numbers.answer(decode(line))
+            except msgspec.DecodeError as error:
+                answer = {"text": f"give numbers by key ({error})", "done": False}
+            sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
+            sys.stdout.buffer.flush()
     return 0
 
 

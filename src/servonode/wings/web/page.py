@@ -141,8 +141,8 @@ async def _leave(page: "Page", launcher: int) -> None:
 
 def main(name: str, port: str) -> int:
     """The process of `servonode run --page`: serves the page on the run that its parent starts."""
-    call_process("page", name)
     try:
+        call_process("page", name)
         serve(name, str(run_path(name)), Place(int(port)), launcher=os.getppid())
     except ServonodeError as error:
         sys.stderr.write(f"{error}\n")

@@ -23,6 +23,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from servonode.bus import BusError
 from servonode.bus.descriptors import share
 from servonode.errors import ServonodeError
+from servonode.operator.find_runs import find_runs
 from servonode.operator.operator_requests import Stop, set_goal, stop_all
 from servonode.views.display import fresh
 from servonode.wings.web.access import ADMITTED, Access
@@ -56,7 +57,7 @@ class StopButton:
 
     def follow(self, name: str, where: str = "") -> None:
         """Stop this run from now on."""
-        self._name, self.where = name, where or name
+        self.name, self.where = name, where or name
 
     async def press(self) -> dict[str, Any]:
         """Stop it: {"confirmed": whether every plant of the run is stopped, "text": what to show}.
@@ -77,7 +78,7 @@ class StopButton:
             stops, unknown = stop_all([self.where] if self.where else [])
         except (BusError, OSError) as error:
             return {"confirmed": False, "text": str(error)}
-        texts = [_text(stop) for stop in stops] or [f"no run {self._name!r} is in progress, so nothing was stopped"]
+        texts = [_text(stop) for stop in stops] or [f"no run {self.name!r} is in progress, so nothing was stopped"]
         return {
             "confirmed": bool(stops) and not unknown and all(stop.confirmed for stop in stops),
             "text": "; ".join(texts),
@@ -149,15 +150,19 @@ class GoalForm:
     def __init__(self) -> None:
         self._free = asyncio.Lock()
 
-    async def send(self, run: str, body: bytes) -> dict[str, Any]:
-        """Send on {name: value} in JSON: {"done": whether the run follows it, "text": what to show}."""
+    async def send(self, name: str, where: str, body: bytes) -> dict[str, Any]:
+        """Send on {target: value} in JSON: {"done": whether the run follows it, "text": what to show}.
+
+        name: of the run; where: what is looked for, its name or its folder.
+        """
         try:
             goal = msgspec.json.decode(body, type=dict[str, float])
             async with self._free:
-                answer = await asyncio.to_thread(set_goal, run or None, goal)
+                answer = await asyncio.to_thread(set_goal, where or None, goal)
         except (ServonodeError, msgspec.MsgspecError, UnicodeError, RecursionError, OSError) as error:
-            return {"done": False, "text": f"No goal was given: {error}"}
-        shown = ", ".join(f"{name} = {value:.3g}" for name, value in goal.items())
+            ended = name and isinstance(error, BusError) and not await asyncio.to_thread(find_runs, where)
+            return {"done": False, "text": f"No goal was given: {f'run {name!r} has ended' if ended else error}"}
+        shown = ", ".join(f"{target} = {value:.3g}" for target, value in goal.items())
         return {"done": True, "text": f"Goal: {shown} from t = {answer['t']:.2f} s"}
 
 
@@ -208,7 +213,7 @@ class Page:
     async def _goal(self, request: Request) -> Response:
         if (body := await _body(request)) is None:
             return TOO_LARGE
-        return JSONResponse(await self._goals.send(self._button.where, body))
+        return JSONResponse(await self._goals.send(self._button.name, self._button.where, body))
 
     async def _feed(self, browser: WebSocket) -> None:
         await browser.accept()

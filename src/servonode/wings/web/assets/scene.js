@@ -10,6 +10,8 @@
 
 const SCENE = {
   room: 0.12, // of the extent, left free on each side
+  reach: 1, // m around the machine that a map to click shows, where no range of the goal is stated
+  most: 10, // m of a range that is stated
   apart: 1.5, // pixels between two points of a path
   turning: 0.008, // rad per pixel
   edge: { left: 46, right: 14, top: 8, bottom: 26 }, // pixels around what is drawn
@@ -177,6 +179,7 @@ class MachineView {
     for (const path of paths) for (let i = path.first; i < path.end; i += 1) box.add(path.x[i], path.y[i]);
     this.bodies?.reach(box);
     if (!box.any) return;
+    if (this.layout.click?.length) this.reach(box);
     const extent = Math.max(box.right - box.left, box.top - box.bottom) || 1;
     const now = this.limits;
     const inside =
@@ -189,6 +192,17 @@ class MachineView {
       x: [box.left - room(now && box.left < now.x[0]), box.right + room(now && box.right > now.x[1])],
       y: [box.bottom - room(now && box.bottom < now.y[0]), box.top + room(now && box.top > now.y[1])],
     };
+  }
+
+  // Where a click may send the goal: as far as its range, if it is not too wide to see the machine.
+  reach(box) {
+    const end = (stated, here, way) => {
+      const far = stated === null ? SCENE.reach : Math.min(way * (stated - here), SCENE.most);
+      return here + way * far;
+    };
+    const [here, [across, up]] = [[(box.left + box.right) / 2, (box.bottom + box.top) / 2], this.layout.range];
+    box.add(end(across[0], here[0], -1), end(up[0], here[1], -1));
+    box.add(end(across[1], here[0], 1), end(up[1], here[1], 1));
   }
 
   // One scale in both directions, the limits in the middle.
