@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from servonode.cli.main import main
-from servonode.views.display import fresh
 from servonode.version import TOP
+from servonode.views.display import fresh
 
 # what is said
 
