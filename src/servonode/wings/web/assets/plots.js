@@ -88,7 +88,7 @@ class Panel {
     return {
       ...this.size,
       legend: { show: false },
-      padding: [6, 8, 4, 0],
+      padding: [6, 14, 4, 0],
       pxAlign: false,
       cursor: { y: false, sync: { key: this.sync }, drag: { x: true, y: false, setScale: false } },
       hooks: { setSelect: [(plot) => this.choose(plot)], setCursor: [(plot) => this.tell(plot.cursor.idx)] },
