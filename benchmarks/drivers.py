@@ -134,7 +134,7 @@ def driven(task: str, met: Met, duration: float) -> dict[str, np.ndarray]:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "run.csv")
         given = ("run.mode=lockstep", f"run.duration={duration:g}", "plant.safety.ramp=0", *met.settings)
-        command = [*SERVONODE, "run", task, "--arm", "--no-report", "--json", "--out", str(out), "--every", "10"]
+        command = [*SERVONODE, "run", task, "--arm", "--no-report", "--json", "--output", str(out), "--every", "10"]
         command += [word for each in given for word in ("--set", each)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
         if done.returncode:

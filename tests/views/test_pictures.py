@@ -353,7 +353,10 @@ def test_spring_twist_is_drawn_larger_and_titled() -> None:
     assert strip.get_title(loc="left").replace("\n", " ").endswith("twist of the spring shown x5")
     assert strip.get_xticklabels()[-1].get_text().endswith("twist +2.8°")
     (view,) = run.closed_loop.views
-    factor_1, factor_5 = (each.outline({"q": 0.05, "p": 0.0}, {}) for each in (view, view.magnified(5.0)))
+    factor_1, factor_5 = (
+        each.outline({"t": 0.0, "q": 0.05, "p": 0.0, "q_dot": 0.0, "p_dot": 0.0, "tau": 0.0}, {})
+        for each in (view, view.magnified(5.0))
+    )
     mark = factor_5[1][1]
     np.testing.assert_allclose(np.arctan2(-mark[0], mark[1]), 5 * 0.05)
     np.testing.assert_allclose(np.arctan2(-factor_1[1][1][0], factor_1[1][1][1]), 0.05)
