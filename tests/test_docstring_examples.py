@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.extras import oracle
+from tests.helpers.extras import of_sweeps, oracle
 
 MODULES = (
     "servonode.api",
@@ -58,6 +58,8 @@ def test_an_example_prints_what_it_says(
 ) -> None:
     if "to_dataframe" in example.docstring:
         oracle("pandas")
+    if "to_xarray" in example.docstring:
+        of_sweeps("xarray")
     plays(example, tmp_path, monkeypatch)
 
 

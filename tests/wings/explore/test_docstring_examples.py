@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.extras import of_sweeps
 from tests.test_docstring_examples import OF_WINGS, asks, examples, plays
 
 FOUND = [
@@ -17,6 +18,8 @@ FOUND = [
 def test_an_example_prints_what_it_says(
     example: doctest.DocTest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    if asks(example) == "sweep":
+        of_sweeps("xarray")
     plays(example, tmp_path, monkeypatch)
 
 
