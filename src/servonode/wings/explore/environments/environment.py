@@ -9,9 +9,9 @@ import numpy as np
 
 from servonode.api import Launch, launch_of
 from servonode.closed_loop.closed_loop import resolve
-from servonode.errors import NotInstalled, StatementError, check_choice, check_mapping, did_you_mean, installing
+from servonode.errors import NotInstalled, StatementError, check_choice, installing
 from servonode.wings.explore.environments.batch import Batch
-from servonode.wings.explore.environments.episodes import Episodes
+from servonode.wings.explore.environments.episodes import Episodes, mapping_of, values_of
 from servonode.wings.explore.environments.kernel import (
     DURATION,
     END,
@@ -103,27 +103,6 @@ class _Environment:
     def close(self, **_: Any) -> None:
         """End all episodes, as far as they have begun."""
         self._begun = False
-
-
-def _mapping(options: Any) -> Mapping[str, Any]:
-    if not isinstance(options or {}, Mapping):
-        raise StatementError(f"options = {options!r:.40} is not a mapping; give {{'values': {{KEY: VALUE}}}}")
-    return options or {}
-
-
-def values_of(options: Mapping[str, Any] | None) -> Mapping[str, float]:
-    """The values that options of a reset state, checked."""
-    for key in (options := _mapping(options)):
-        if key != "values":
-            raise StatementError(f"options: {key!r} is unknown; {did_you_mean(key, ['values'])}choose values")
-    values: Mapping[str, float] = options.get("values", {})
-    check_mapping("values", values, "plant.parameters.m1")
-    for key, value in values.items():
-        try:
-            np.asarray(value, dtype=float)
-        except (TypeError, ValueError):
-            raise StatementError(f"values: {key} = {value!r:.60} is not a number; give one") from None
-    return values
 
 
 class Env(_Environment, gymnasium.Env[Array, Array]):
@@ -318,7 +297,7 @@ class VectorEnv(_Environment, GymnasiumVectorEnv[Array, Array, Array]):
         seeds = seed if isinstance(seed, Sequence) else [None if seed is None else seed + i for i in some]
         if len(seeds) != self.num_envs:
             raise StatementError(f"seed: {len(seeds)} are given for {self.num_envs} environments; give one for each")
-        others = dict(_mapping(options))
+        others = dict(mapping_of(options))
         mask = np.asarray(others.pop("reset_mask", np.full(self.num_envs, True)))
         if mask.shape != (self.num_envs,) or mask.dtype != np.bool_:
             text = f"options: reset_mask is {mask.dtype} of shape {mask.shape}; give one bool for each environment"

@@ -10,7 +10,7 @@ from servonode.closed_loop.key_table import key_of
 from servonode.closed_loop.launch_error import KeyRefused, LaunchError, naming_file
 from servonode.closed_loop.launch_file import with_section
 from servonode.closed_loop.variation import Variation
-from servonode.errors import StatementError, did_you_mean
+from servonode.errors import StatementError, check_mapping, did_you_mean
 from servonode.simulation.simulate import has_compiled_plant
 from servonode.wings.explore.environments.quick import Numbers, Quick
 from servonode.wings.explore.sections import Sweep
@@ -112,3 +112,25 @@ def check_fit(base: ClosedLoop) -> None:
         raise LaunchError(launch.file, "plant.safety", "limit", f"{text}plant__safety__limit=1.0")
     if launch.steps < launch.steps_per_period:
         raise LaunchError(launch.file, "run", "duration", "is shorter than a control period; give a longer one")
+
+
+def mapping_of(options: Any) -> Mapping[str, Any]:
+    """Options of a reset. Raises StatementError where they are no mapping."""
+    if not isinstance(options or {}, Mapping):
+        raise StatementError(f"options = {options!r:.40} is not a mapping; give {{'values': {{KEY: VALUE}}}}")
+    return options or {}
+
+
+def values_of(options: Mapping[str, Any] | None) -> Mapping[str, float]:
+    """The values that options of a reset state, checked."""
+    for key in (options := mapping_of(options)):
+        if key != "values":
+            raise StatementError(f"options: {key!r} is unknown; {did_you_mean(key, ['values'])}choose values")
+    values: Mapping[str, float] = options.get("values", {})
+    check_mapping("values", values, "plant.parameters.m1")
+    for key, value in values.items():
+        try:
+            np.asarray(value, dtype=float)
+        except (TypeError, ValueError):
+            raise StatementError(f"values: {key} = {value!r:.60} is not a number; give one") from None
+    return values

@@ -7,7 +7,7 @@ import numpy as np
 
 from servonode.arrays import Array
 from servonode.errors import NotInstalled, StatementError
-from servonode.wings.explore.environments.environment import values_of
+from servonode.wings.explore.environments.episodes import values_of
 
 try:
     from stable_baselines3.common.vec_env import VecEnv
