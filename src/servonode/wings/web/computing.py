@@ -165,10 +165,7 @@ def _columns(run: Run) -> Iterator[tuple[str, str, int]]:
         known |= {f"residual_{each.name}": ("answer", kept.residuals.start + i) for i, each in enumerate(law.residuals)}
         known |= {f"scale_{each.name}": ("answer", kept.scales.start + i) for i, each in enumerate(law.limits)}
         known |= {each.name: ("answer", kept.states.start + i) for i, each in enumerate(law.states)}
-        known |= {
-            each.quantity.name if hasattr(each, "quantity") else each.name: ("watched", i)
-            for i, each in enumerate(law.watches)
-        }
+        known |= {each.name: ("watched", i) for i, each in enumerate(law.watches)}
         targets = loop.control.targets
         places = range(len(targets.entries))[targets.positions]
         known |= {f"target_{name}": ("target", at) for name, at in zip(targets.names, places, strict=True)}

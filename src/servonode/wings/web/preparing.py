@@ -46,7 +46,9 @@ class Prepared:
         self.offsets = dict(zip(self.numbers, np.cumsum([0, *map(len, self.numbers.values())]).tolist(), strict=False))
         self.function = "loop" if closed_loop.control else "coast"
         self.functions: Functions = {self.function: (self.kernel, self.function)}
-        self.arrays: dict[str, Array] = {k: v for k, v in self.arguments.items() if isinstance(v, np.ndarray)}
+        self.arrays: dict[str, np.ndarray[Any, Any]] = {
+            k: v for k, v in self.arguments.items() if isinstance(v, np.ndarray)
+        }
         self.steps = list[Step]()
         self._machine()
         if closed_loop.control:
