@@ -84,12 +84,16 @@ def _machine() -> Any:
 
 
 def _object_code(text: str) -> bytes:
-    """The optimised object code of LLVM IR. It neither contracts nor reorders the operations of the text."""
-    machine = _machine()
+    """The optimised object code of LLVM IR for this computer."""
+    return object_for(_machine(), text, this_host().optimisation)
+
+
+def object_for(machine: Any, text: str, level: int) -> bytes:
+    """The optimised object code of LLVM IR for a target; operations are neither contracted nor reordered."""
     module = llvm.parse_assembly(text)
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
-    options = llvm.create_pipeline_tuning_options(speed_level=this_host().optimisation)
+    options = llvm.create_pipeline_tuning_options(speed_level=level)
     options.loop_vectorization = False
     options.slp_vectorization = False
     builder = llvm.create_pass_builder(machine, options)

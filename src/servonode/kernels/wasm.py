@@ -12,11 +12,12 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from servonode.kernels import ir
-from servonode.kernels.build import TextOf
+from servonode.kernels.build import TextOf, object_for
 from servonode.kernels.contents import ENTRY
 from servonode.kernels.language import parse
 from servonode.kernels.llvm import llvm_text
 
+OPTIMISATION = 2  # LLVM's level
 TRIPLE, FEATURES = "wasm32-unknown-unknown", "+bulk-memory,+sign-ext,+nontrapping-fptoint"
 _CUSTOM, _EXPORT, _SYMBOLS, _OF_FUNCTION, _OF_DATA = 0, 7, 8, 0, 1  # kinds of sections, of their parts, of symbols
 _CODE, _INDICES, _WITH_ADDEND = 10, (0, 6, 7), (3, 4, 5, 8, 9, 11, 14, 15, 16, 17)  # a section; kinds of relocations
@@ -36,7 +37,7 @@ def wasm_module(functions: Mapping[str, tuple[str, str]], text_of: TextOf) -> by
     lines = (f"from {kernel} import {function} as {name}\n" for name, (kernel, function) in functions.items())
     module = parse("".join(lines), text_of)
     entries = {name: module.names[name] for name in functions}
-    return with_exports(_object(llvm_text(_needed(module, entries), entries=entries)))
+    return with_exports(object_for(_machine(), llvm_text(_needed(module, entries), entries=entries), OPTIMISATION))
 
 
 def _needed(module: ir.Module, entries: Mapping[str, ir.Signature]) -> ir.Module:
@@ -54,20 +55,7 @@ def _needed(module: ir.Module, entries: Mapping[str, ir.Signature]) -> ir.Module
 def _machine() -> Any:
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
-    return llvm.Target.from_triple(TRIPLE).create_target_machine(cpu="generic", features=FEATURES, opt=2)
-
-
-def _object(text: str) -> bytes:
-    """LLVM's object for WebAssembly. As for processors it neither contracts nor reorders the operations of the text."""
-    machine = _machine()
-    module = llvm.parse_assembly(text)
-    module.triple, module.data_layout = machine.triple, str(machine.target_data)
-    options = llvm.create_pipeline_tuning_options(speed_level=2)
-    options.loop_vectorization = options.slp_vectorization = False
-    builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
-    code: bytes = machine.emit_object(module)
-    return code
+    return llvm.Target.from_triple(TRIPLE).create_target_machine(cpu="generic", features=FEATURES, opt=OPTIMISATION)
 
 
 class _Bytes:

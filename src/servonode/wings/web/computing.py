@@ -25,6 +25,7 @@ from servonode.wings.web.embedded import numbers
 from servonode.wings.web.preparing import ANY_LENGTH, Functions, Prepared
 from servonode.wings.web.varying import keys_of
 
+INSTANTS = 300  # at which the machine is drawn, at most
 LARGEST = 60_000  # bytes of a module: its data lie below its stack
 MOST_NOISE = 25_000  # numbers of drawn noise, of which each takes 11 bytes
 CHECKED = 60  # rows whose numbers a browser compares
@@ -45,10 +46,8 @@ ZERO, NEGLIGIBLE = 1e-9, 1e-6  # a size; a share of the largest number of a run
 _MARK = 1.2345e34  # a condition number that stands for any
 
 
-def live_of(run: Run, paths: Iterable[str] = (), instants: int = 300) -> dict[str, Any]:
-    """What a browser needs to compute the run again; `reason`: why it cannot.
-
-    paths: columns that views draw. instants: so many at which they draw the machine, at most.
+def live_of(run: Run, paths: Iterable[str] = ()) -> dict[str, Any]:
+    """What a browser needs to compute the run again; `reason`: why it cannot. paths: columns that views draw.
 
     Raises:
         CacheError: the kernel cache cannot be read or written.
@@ -73,7 +72,7 @@ def live_of(run: Run, paths: Iterable[str] = (), instants: int = 300) -> dict[st
         "sizes": {name: len(each) for name, each in prepared.numbers.items()},
         "arrays": {name: _array(prepared, name, each) for name, each in prepared.arrays.items()},
         "steps": _plain(prepared.steps), "call": _plain(prepared.call), "random": prepared.random,
-        "keys": varying.keys, "fixed": varying.fixed, "columns": columns, "paths": list(paths), "instants": instants,
+        "keys": varying.keys, "fixed": varying.fixed, "columns": columns, "paths": list(paths), "instants": INSTANTS,
         "layout": _layout(loop), "views": _views(run),
         "texts": _texts(loop), "check": _check(run, [each[0] for each in columns]),
     }  # fmt: skip

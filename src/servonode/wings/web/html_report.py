@@ -24,14 +24,13 @@ from servonode.views.scene import Scene
 from servonode.views.shapes import Shapes, corners, is_seen, longest_arrow
 from servonode.views.summary import summary_rows
 from servonode.views.symbols import titles, unit_text
-from servonode.wings.web.computing import live_of
+from servonode.wings.web.computing import INSTANTS, live_of
 from servonode.wings.web.embedded import escaped, numbers, page
 from servonode.wings.web.sections import Reported
 from servonode.wings.web.view_data import decimals, lines_around, path_columns, run_panel, shapes_data, view_layout
 
 HINT = "Drag over a curve to zoom in, double-click to see all of it, click to show that time."
 PIECES = 1500  # of the time; of each the lowest and the highest value are drawn
-INSTANTS = 300  # at which the machine is drawn
 BETWEEN = 4  # points of a path from one to the next
 SECONDS = (*QUANTILES, "max")
 
@@ -62,7 +61,7 @@ def _varying(run: Run, paths: Iterable[str]) -> dict[str, Any]:
         check_number(run.closed_loop, key)
         unit_of(run.closed_loop, key)  # both refuse a key that is unknown
     command = run_command(run.closed_loop.stated)
-    return {"offered": stated.vary if stated else [], "command": command, "live": live_of(run, paths, INSTANTS)}
+    return {"offered": stated.vary if stated else [], "command": command, "live": live_of(run, paths)}
 
 
 def run_command(launch: LaunchFile) -> dict[str, Any]:

@@ -333,11 +333,7 @@ def _at_odds(prepared: Prepared, keys: list[Key]) -> list[Key]:
     """Keys that are prepared otherwise where all others have new values too."""
     left, out = list(keys), list[Key]()
     while left:
-        values = [(each, _near(each)) for each in left]
-        wrong = _wrong_together(prepared, values)
-        if wrong is None:
-            return out
-        if not wrong:
+        if not _wrong_together(prepared, [(each, _near(each)) for each in left]):
             return out
         out.append(left.pop())
     return out
@@ -349,11 +345,11 @@ def _near(key: Key) -> float:
     return _tried(key, (value - key.low) / (key.high - key.low)) if key.whole or key.step else value
 
 
-def _wrong_together(prepared: Prepared, values: list[tuple[Key, float]]) -> bool | None:
-    """Whether all of them together are prepared otherwise; None: they cannot be together."""
+def _wrong_together(prepared: Prepared, values: list[tuple[Key, float]]) -> bool:
+    """Whether all of them together are prepared otherwise; values that cannot be together are not."""
     try:
         changed = prepared.closed_loop.changed({key.key: value for key, value in values})
         other = Prepared(changed, prepared.every)
     except ServonodeError:
-        return None
+        return False
     return bool(prepared.differing(other, placed(prepared.flat(), values)))
