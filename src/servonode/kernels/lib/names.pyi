@@ -20,6 +20,7 @@ def fabs(value: float) -> float: ...
 def floor(value: float) -> float: ...
 def isfinite(value: float) -> bool: ...
 def rint(value: float) -> float: ...
+def sqrt(value: float) -> float: ...
 def empty(*sizes: Any) -> Any: ...  # a new array of numbers, whose entries are not set
 def add_shared(entry: Any, value: int) -> int: ...  # at once for all threads; what the entry was before
 def swap_shared(entry: Any, value: int) -> int: ...  # the same
@@ -62,6 +63,8 @@ class n_observed(metaclass=Size): ...  # what an environment observes
 class n_waiting(metaclass=Size): ...  # the inputs of an environment that wait, and those that act
 class n_shown(metaclass=Size): ...  # the states that an environment's sensors have not yet shown, and the newest
 class n_pipe(metaclass=Size): ...  # the steps by which drives are late
+class n_goals(metaclass=Size): ...  # the scaled residuals, which are kept as well as limits and rows allow
+class n_rows(metaclass=Size): ...  # the rows that inputs must keep
 class n_work(metaclass=Size): ...  # what threads share
 
 # where parts of arrays begin
