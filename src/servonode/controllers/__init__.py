@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import msgspec
 
 from servonode.controllers.engine.inline_program import InlineProgram
+from servonode.controllers.engine.keeping import NOTHING, Keeping
 from servonode.controllers.engine.kernels import LawKernel
 from servonode.controllers.engine.law import ServoLaw
 from servonode.controllers.own.view import PlantView
@@ -22,6 +23,7 @@ from servonode.mechanics.machine import Machine
 if TYPE_CHECKING:
     from servonode.controllers.engine.program import (
         Program,
+        keep,
         late,
         limit,
         residual,
@@ -41,6 +43,7 @@ __all__ = [
     "ProgramSource",
     "ServoLaw",
     "StatedProgram",
+    "keep",
     "late",
     "limit",
     "load_law",
@@ -52,7 +55,18 @@ __all__ = [
     "target",
     "watch",
 ]
-_WORDS = {"Program", "late", "limit", "residual", "setpoint", "signal", "state", "target", "watch"}  # they need sympy
+_WORDS = {
+    "Program",
+    "keep",
+    "late",
+    "limit",
+    "residual",
+    "setpoint",
+    "signal",
+    "state",
+    "target",
+    "watch",
+}  # they need sympy
 
 
 @dataclass(frozen=True)
@@ -78,7 +92,13 @@ def _of(machine: str, programs: Mapping[str, str], **implied: Mapping[str, tuple
     return [ProgramEntry(name, f"{machine}_{name}", text, machine, implied.get(name, {})) for name, text in stated]
 
 
-_DERIVING = ("inline_program", "law_source", "program", "servo")  # modules of the engine that state and derive
+_DERIVING = (
+    "inline_program",
+    "law_source",
+    "program",
+    "servo",
+    "stated_keeps",
+)  # modules of the engine that state and derive
 _TWO_WHEELS = {  # of a robot with X, Y, psi, V and Omega
     "look_ahead": "a point ahead of the robot follows a target",
     "pursuit": "the heading points at a moving target, the speed keeps a distance",
@@ -208,11 +228,12 @@ def load_law(
     damping: float = 0.0,
     integral: bool = False,
     weighted: bool = False,
+    keeping: Keeping = NOTHING,
 ) -> ServoLaw:
     """The law of a program (a name: one of `programs_of`) on a machine, derived and compiled, or from the cache.
 
     `damping` > 0: what the law does where W is singular; `integral`: feed back integrals too; `weighted`: a least
-    norm has weights; see `law_source`.
+    norm has weights; see `law_source`. `keeping`: what it keeps beside what the program does.
 
     Raises:
         CacheError: the kernel cache cannot be read or written.
@@ -226,12 +247,13 @@ def load_law(
         from servonode.controllers.engine.law_description import describe_program
         from servonode.controllers.engine.law_source import law_source
 
-        servo = derive_program(program, machine_key, build_model, options, damped=damping > 0)
+        servo = derive_program(program, machine_key, build_model, options, damping > 0, keeping)
         description = describe_program(servo, damping, integral, weighted)
         return law_source(servo, damping, integral, weighted), msgspec.json.encode(description)
 
     derivation = cache.code_digest("mechanics", *(f"controllers.engine.{name}" for name in _DERIVING))
-    stated = json.dumps(dict(options), sort_keys=True), repr((damping, integral, weighted))
+    stated = [json.dumps(dict(options), sort_keys=True), repr((damping, integral, weighted))]
+    stated += [msgspec.json.encode(keeping).decode()] if keeping != NOTHING else []
     key = cache.key_of("law", machine_key, program.digest(build_model, options), derivation, *stated)
     numbers = isinstance(program, InlineProgram) or cache.has_numbers(machine.kernel.__name__)
     kernel, description = cache.load(key, build, f"the law of program {program.name}", numbers)
@@ -245,18 +267,23 @@ def derive_program(
     build_model: Callable[[], Any],
     options: Mapping[str, Any],
     damped: bool = False,
+    keeping: Keeping = NOTHING,
 ) -> Any:
     """The symbolic Servo of a program on a machine; its `equations` are the machine's (this takes seconds).
 
-    `damped`: see `derive_servo`.
+    `damped`: see `derive_servo`. `keeping`: what it keeps beside what the program does.
 
     Raises:
         ModelError: machine or program cannot be derived.
     """
     from servonode.controllers.engine.servo import derive_servo
+    from servonode.controllers.engine.stated_keeps import with_keeps
 
     machine = derivation(machine_key, build_model)
-    return derive_servo(machine.equations, program.build(machine.model, options), damped)
+    stated = program.build(machine.model, options)
+    if keeping != NOTHING:
+        stated = with_keeps(machine.model, stated, keeping)
+    return derive_servo(machine.equations, stated, damped, keeping.limits, keeping.yields)
 
 
 def __getattr__(name: str) -> Any:

@@ -58,6 +58,9 @@ def _law_head(law: ServoLaw, period_s: float | None) -> list[str]:
     determinant = [Quantity("determinant", "a number with the sign of det W")] if program.tells_crossings else []
     scales = [Quantity(f"scale_{e.name}", f"1, or less while it is limited: {e.description}") for e in program.limits]
     every = f", every {period_s!r} s" if period_s else ""
+    keeps = [each.quantity for each in program.keeps]
+    acts = [Quantity(f"active_{e.name}", "1 while the inputs are changed for it, -1 while it gives way") for e in keeps]
+    how = "0: the inputs keep all, 1: they are changed for it, 2: not all is kept, 3: they are only clipped"
     return [
         "",
         f"Law: program {program.name}, {program.description}{every}.",
@@ -73,6 +76,9 @@ def _law_head(law: ServoLaw, period_s: float | None) -> list[str]:
                 rates=rates,
                 condition=[condition],
                 scales=scales,
+                margins=[Quantity(f"margin_{e.name}", e.description, e.unit) for e in keeps],
+                active=acts,
+                keeping=[Quantity("keeping", how)] if program.keeping else [],
                 determinant=determinant,
             )
         ),
@@ -80,11 +86,17 @@ def _law_head(law: ServoLaw, period_s: float | None) -> list[str]:
         "Status, returned:",
         "    0  good",
         *(f"  {i:3d}  a guard stops the law: {each.text}" for i, each in enumerate(program.guards, 1)),
+        *(f"  {i:3d}  {each.name} is violated" for i, each in enumerate(keeps, len(program.guards) + 1)),
         "   -1  singular: the inputs cannot move the residuals independently here",
         "   -2  an input is not finite",
         *(
             ["   -3  the controller's: the determinant has lost the sign that it had at the update before"]
             * len(determinant)
+        ),
+        *(
+            ["   -5  not all can be kept within the limits of the inputs"]
+            if program.keeping and not program.yields
+            else []
         ),
         "At any other status than 0 do not use the inputs.",
         "",

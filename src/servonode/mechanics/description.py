@@ -268,6 +268,19 @@ class Tracked(msgspec.Struct, frozen=True):
     column: str
 
 
+class Kept(msgspec.Struct, frozen=True):
+    """What a law keeps at or above zero, without its expression; numbers that are None are found at the start."""
+
+    quantity: Quantity
+    degrees: tuple[int, ...]  # the relative degree of each of its faces
+    priority: int = 1  # the largest number gives way first
+    rate: float | None = None  # 1/s
+    brake: float | None = None  # unit/s^2
+    margin: float = 0.0
+    tolerance: float = 1e-3
+    place: str = ""
+
+
 class ProgramDescription(msgspec.Struct, frozen=True):
     """All names of a program, in the order of the compiled law's arrays: a field for each group."""
 
@@ -301,6 +314,15 @@ class ProgramDescription(msgspec.Struct, frozen=True):
     own: bool = False  # whether it is a controller in Python, of which nothing is derived
     target_units: tuple[str, ...] = ()  # of the targets; empty: not known
     tracked: tuple[Tracked, ...] = ()  # the residuals that are an output less its goal
+    keeps: tuple[Kept, ...] = ()
+    limited: bool = False  # the law keeps the limits of the inputs
+    priorities: tuple[int, ...] = ()  # of the residuals; empty: all have the first
+    yields: bool = True  # where not all can be kept something gives way; else that is a fault
+
+    @property
+    def keeping(self) -> bool:
+        """Whether the law keeps something."""
+        return bool(self.keeps) or self.limited
 
     @property
     def found(self) -> tuple[str, ...]:

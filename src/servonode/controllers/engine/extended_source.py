@@ -15,7 +15,7 @@ from servonode.controllers.engine.kernels import LawKernel
 from servonode.controllers.engine.law_solve import solve_texts
 from servonode.controllers.engine.law_texts import arguments, follow_text
 from servonode.controllers.engine.layout import GoalLayout
-from servonode.controllers.engine.program import gain_symbol, weight_symbol
+from servonode.controllers.engine.program import gain_symbol, keep_symbols, limit_symbols, weight_symbol
 from servonode.controllers.engine.servo import Servo
 from servonode.mechanics import emit
 from servonode.mechanics.emit import Block, Constants, local
@@ -27,12 +27,15 @@ Expr = Any
 def constants_of(servo: Servo, weighted: bool = False) -> Constants:
     """The constants of a law: parameters of machine and program, then, with an extension, the convergence rates.
 
-    weighted: last the weights of the inputs.
+    weighted: then the weights of the inputs. Last the numbers of what is kept, and the limits of the inputs.
     """
     program, model = servo.program, servo.equations.model
     rates = [gain_symbol(each.quantity.name) for each in program.residuals] if servo.extension else []
     weights = [weight_symbol(each.name) for each in model.inputs] if weighted else []
-    return Constants([*model.parameters, *program.parameters, *rates, *weights])
+    kept = [symbol for each in program.keep for symbol in keep_symbols(each.quantity.name)]
+    sides = zip(*(limit_symbols(u.name) for u in model.inputs), strict=True) if servo.keeping else ()
+    limits = [symbol for side in sides for symbol in side]
+    return Constants([*model.parameters, *program.parameters, *rates, *weights, *kept, *limits])
 
 
 class Texts:
@@ -42,7 +45,7 @@ class Texts:
         """The block has loaded its `arguments`."""
         self.servo, self.extension, self.block = servo, extension, block
         _load_integrators(servo, extension, block, goal)
-        self._atoms, self._bound = _shared(extension), set[Expr]()
+        self._atoms, self._bound = _shared(servo, extension), set[Expr]()
         block.lines += [f"    a = empty({len(self._atoms)})", "    atoms(t_, x, y, c, a)"]
         self._known: dict[Key, str] = {}
         self.W = [[self.text(each) for each in row] for row in extension.matrix()]
@@ -100,16 +103,16 @@ def _load_integrators(servo: Servo, extension: Extension, block: Block, goal: Go
     block.load("y", [each.symbol for each in extension.integrators], goal.states.start + len(servo.program.states))
 
 
-def _shared(extension: Extension) -> dict[Expr, int]:
+def _shared(servo: Servo, extension: Extension) -> dict[Expr, int]:
     """The atoms of which all functions are made, with their places in what `atoms` finds."""
-    made_of = {*extension.atoms, *extension.motion.R[0]}
+    made_of = {*extension.atoms, *extension.motion.R[0], *(atom for face in servo.faces for atom in face.atoms)}
     made_of |= {each for i in range(len(extension.chains)) for each in extension.gradient(i)}
     return {each: i for i, each in enumerate(each for each in extension.motion.line.definitions if each in made_of)}
 
 
 def _atoms(servo: Servo, extension: Extension, constants: Constants, goal: GoalLayout) -> str:
     """Generated `atoms(t, x, y, c, a)`: what all other functions are made of, so that it is compiled once."""
-    block, shared = arguments(servo, goal, constants), _shared(extension)
+    block, shared = arguments(servo, goal, constants), _shared(servo, extension)
     _load_integrators(servo, extension, block, goal)
     extension.motion.line.emit(block, shared, set())
     block.store("a", map(local, shared))

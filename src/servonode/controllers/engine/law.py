@@ -8,10 +8,12 @@ from types import MappingProxyType
 import numpy as np
 
 from servonode.arrays import Array
+from servonode.controllers.engine.keeping import TOLERANCE, KeepNumbers
 from servonode.controllers.engine.kernels import LawKernel
 from servonode.controllers.engine.layout import (
     CROSSED,
     SINGULAR,
+    YIELDED,
     Answer,
     AnswerLayout,
     GoalLayout,
@@ -54,6 +56,9 @@ class ServoLaw(Tabular):
         self.K = np.zeros((3, self.n_s, self.n_s))
         self.rates = np.zeros(self.n_s)  # convergence rates [1/s]
         self.weights = np.ones(machine.n_inputs)  # of the inputs in a weighted least norm
+        n_keeps = len(description.keeps)
+        self.kept = np.tile([[1.0], [np.inf], [0.0], [TOLERANCE]], n_keeps)  # `KeepNumbers` (4, n_keeps)
+        self.limits = np.array([[-np.inf], [np.inf]]) * np.ones(machine.n_inputs)  # of the inputs, lower and upper
         self.c = np.zeros(kernel.n_constants)
         kernel.constants(self._p(), self.c)
 
@@ -77,7 +82,8 @@ class ServoLaw(Tabular):
     def _p(self) -> Array:
         rates = self.rates.tolist() if self.description.extension else []
         weights = self.weights.tolist() if self.description.weighted else []
-        return np.array([*self.machine.parameters.values(), *self.parameters.values(), *rates, *weights])
+        kept = [*self.kept.T.ravel(), *self.limits.ravel()] if self.description.keeping else []
+        return np.array([*self.machine.parameters.values(), *self.parameters.values(), *rates, *weights, *kept])
 
     def with_parameters(self, parameters: Mapping[str, float]) -> "ServoLaw":
         """The same law with other parameters; those not named keep their present value, gains and own states too."""
@@ -101,6 +107,28 @@ class ServoLaw(Tabular):
         law.weights = np.array([weights.get(name, 1.0) for name in self.machine.description.input_names])
         return law.with_parameters({})
 
+    def keeping(self, numbers: Mapping[str, KeepNumbers], lower: Array, upper: Array) -> "ServoLaw":
+        """The same law, which keeps with these numbers by keep, and knows these limits of the inputs (n_tau,)."""
+        law = copy(self)
+        law.kept = np.array([numbers[each.quantity.name] for each in self.description.keeps]).reshape(-1, 4).T
+        law.limits = np.array([lower, upper])
+        return law.with_parameters({})
+
+    @property
+    def keep_numbers(self) -> dict[str, KeepNumbers]:
+        """The numbers of what it keeps, by name."""
+        found = zip(self.description.keeps, self.kept.T.tolist(), strict=True)
+        return {each.quantity.name: KeepNumbers(*numbers) for each, numbers in found}
+
+    def keep_rows(self, t: float, x: Array, y: Array) -> Array:
+        """What is kept as rows (n_rows, 4 + n_tau): h less its margin, the last function before the row, b, the keep's
+        place, and a of a tau >= b.
+        """
+        rows = np.zeros((self.sizes["n_faces"], self.sizes["n_face"]))
+        if len(rows):
+            self.kernel.keep_rows(t, x, y, self.c, rows)
+        return rows
+
     def numbers(self) -> Array:
         """All its numbers as one vector: those of the believed machine, of the program, of gains, of states."""
         return np.concatenate(self._parts())
@@ -114,18 +142,23 @@ class ServoLaw(Tabular):
         sizes = [len(part) for part in self._parts()]
         if len(numbers) != sum(sizes):
             raise ValueError(f"{len(numbers)} numbers are given; give {sum(sizes)}")
-        believed, own, rates, weights, gains, states, start_rates = np.split(numbers, np.cumsum(sizes)[:-1])
+        believed, own, rates, weights, gains, states, start_rates, *kept = np.split(numbers, np.cumsum(sizes)[:-1])
         law = copy(self)
         law.machine = self.machine.with_parameters(dict(zip(self.machine.parameters, believed.tolist(), strict=True)))
         law.rates, law.weights, law.K = rates, weights, gains.reshape(self.K.shape)
         law.initial_states, law.start_rates = states, start_rates
+        if kept:
+            law.kept, law.limits = (
+                part.reshape(of.shape) for part, of in zip(kept, (self.kept, self.limits), strict=True)
+            )
         law = law.with_parameters(dict(zip(self.parameters, own.tolist(), strict=True)))
         law.check_parameters()
         return law
 
     def _parts(self) -> list[Array]:
         parameters = (np.array([*each.values()], dtype=float) for each in (self.machine.parameters, self.parameters))
-        return [*parameters, self.rates, self.weights, self.K.ravel(), self.initial_states, self.start_rates]
+        kept = [self.kept.ravel(), self.limits.ravel()] if self.description.keeping else []
+        return [*parameters, self.rates, self.weights, self.K.ravel(), self.initial_states, self.start_rates, *kept]
 
     def begin(self) -> "ServoLaw":
         """The law for one run, whose memory nobody else has: a compiled one has none."""
@@ -271,8 +304,15 @@ class ServoLaw(Tabular):
 
     def explain(self, answer: Answer, remedy: str = "") -> str:
         """The sentence for an answer whose status is not good; `remedy`: what helps where W is singular."""
+        if answer.status > len(self.description.guards):
+            return self._violated(answer.status - len(self.description.guards) - 1, answer)
         if answer.status > 0:
             return self.description.guards[answer.status - 1].text
+        if answer.status == YIELDED:
+            given = zip(self.description.keeps, answer.active.tolist(), strict=True)
+            names = ", ".join(each.quantity.name for each, acts in given if acts < 0)
+            text = f"not all can be kept within the limits of the inputs: {names} would have to give way"
+            return f'{text}; start slower or farther away, or let it, by controller.conflict = "yield"'
         if answer.status in (SINGULAR, CROSSED):
             names = ", ".join(each.name for each in self.description.residuals)
             many = len(self.description.residuals) > 1
@@ -282,6 +322,12 @@ class ServoLaw(Tabular):
                 f"{them} here{f', {remedy}' if remedy else '; choose another program or another initial state'}"
             )
         return "the law gave an input that is not finite; check the parameters and the initial state"
+
+    def _violated(self, i: int, answer: Answer) -> str:
+        """The sentence for a keep that is violated."""
+        quantity, tolerance = self.description.keeps[i].quantity, self.kept[3, i]
+        what = f"keep {quantity.name}: {quantity.description} is {answer.margins[i]:.4g} {quantity.unit}"
+        return f"{what}, below 0 by more than its tolerance {tolerance:.3g}; start where it is kept, or change the keep"
 
     def _why_singular(self, answer: Answer) -> str:
         extension = self.description.extension

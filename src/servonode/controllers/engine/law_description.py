@@ -11,7 +11,14 @@ from servonode.controllers.engine.extension import Extension, Step
 from servonode.controllers.engine.law_texts import relation_rows
 from servonode.controllers.engine.program import Program, Residual
 from servonode.controllers.engine.servo import Servo
-from servonode.mechanics.description import Completion, ExtensionDescription, ProgramDescription, Tracked, derivatives
+from servonode.mechanics.description import (
+    Completion,
+    ExtensionDescription,
+    Kept,
+    ProgramDescription,
+    Tracked,
+    derivatives,
+)
 from servonode.mechanics.functions import choose, wrap
 from servonode.mechanics.model import Model
 from servonode.mechanics.straight_line import ordered, symbols_of
@@ -62,6 +69,20 @@ def describe_program(
         tells_crossings=not damping and tells_crossings(servo),
         target_units=tuple(each.quantity.unit for each in program.targets),
         tracked=tuple(each.described for each in splits(servo.equations.model, program)),
+        keeps=_keeps(servo),
+        limited=servo.limited,
+        priorities=tuple(each.priority for each in program.residuals),
+        yields=servo.yields,
+    )
+
+
+def _keeps(servo: Servo) -> tuple[Kept, ...]:
+    """What is kept, without its expressions."""
+    degrees = [tuple(face.degree for face in servo.faces if face.keep == i) for i in range(len(servo.program.keep))]
+    stated = zip(servo.program.keep, degrees, strict=True)
+    return tuple(
+        Kept(each.quantity, found, each.priority, each.rate, each.brake, each.margin, each.tolerance, str(each.place))
+        for each, found in stated
     )
 
 

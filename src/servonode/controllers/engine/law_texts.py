@@ -1,9 +1,11 @@
 """The common first lines of a law's generated functions: arguments, f, f', J, W, and the completion."""
 
+from itertools import accumulate, pairwise
 from typing import Any
 
 import sympy
 
+from servonode.controllers.engine.faces import contact_form
 from servonode.controllers.engine.kernels import LawKernel
 from servonode.controllers.engine.layout import GoalLayout
 from servonode.controllers.engine.servo import Servo
@@ -59,11 +61,16 @@ class Texts:
         bounds = [servo.resolved(each.at_most) for each in program.limits]
         relations = [entry for row in relation_rows(servo) for entry in row]
         parts += [servo.damping, bounds, relations, servo.posture]
+        own = [each.entries for each in servo.faces if not each.motion]
+        contact = contact_form(equations) if any(each.by_force for each in servo.faces) else []
+        parts += [[entry for face in own for entry in face], [entry for part in contact for entry in part]]
         flat = iter(block.evaluate([expression for part in parts for expression in part]))
         lower, free, B, self.f, self.f_dot, J, self.delta, self.guards, *more = (
             [next(flat) for _ in part] for part in parts
         )
-        self.damping, self.bounds, rows, posture = more
+        self.damping, self.bounds, rows, posture, faces, self.contact = more
+        ends = [0, *accumulate(map(len, own))]
+        self.faces = [faces[start:end] for start, end in pairwise(ends)]  # of each that is no chain, see `Face.entries`
         self.relations = [rows[i : i + n_tau + 1] for i in range(0, len(rows), n_tau + 1)]
         self.J = [J[i * n_v : (i + 1) * n_v] for i in range(n_s)]
         self.B = [B[k * n_v : (k + 1) * n_v] for k in range(n_tau)]  # by input

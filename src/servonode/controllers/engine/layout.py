@@ -5,24 +5,29 @@ from typing import Self
 
 import numpy as np
 
+from servonode.kernels.library import numbers_of
 from servonode.mechanics.description import MachineDescription, ProgramDescription, derivatives
 from servonode.mechanics.kernels import Layout
 
-GOOD, SINGULAR, NOT_FINITE, CROSSED, FAILED = 0, -1, -2, -3, -4
-# CROSSED: W is singular somewhere between two control instants; FAILED: a controller of the user's own gave no inputs
+GOOD, SINGULAR, NOT_FINITE, CROSSED, FAILED, YIELDED = 0, -1, -2, -3, -4, -5
+# CROSSED: W is singular somewhere between two control instants; FAILED: a controller of the user's own gave no inputs;
+# YIELDED: not all can be kept, which is stated to be a fault
+GIVES_WAY, CLIPPED = (numbers_of("nearest")[name] for name in ("GIVES_WAY", "CLIPPED"))  # of how a law keeps
 
 
 def law_sizes(machine: MachineDescription, program: ProgramDescription) -> dict[str, int]:
     """The sizes that shapes of a law's arrays are made of, see `kernels`; those of the constants not."""
     n_own, n_rates = len(program.states), len(program.residuals) if program.extension else 0
     n_weights = len(machine.inputs) if program.weighted else 0
+    n_kept = 4 * len(program.keeps) + 2 * len(machine.inputs) if program.keeping else 0
     chains = {"n_chains": sum(program.relative_degrees)} if program.extension else {}
     return machine.sizes | {
-        "n_p": len(machine.parameters) + len(program.parameters) + n_rates + n_weights,
+        "n_p": len(machine.parameters) + len(program.parameters) + n_rates + n_weights + n_kept,
         "n_y": GoalLayout.of(program).size,
         "n_out": AnswerLayout.of(program, len(machine.inputs)).size, "n_s": len(program.residuals),
         "n_rel": program.relations, "n_own": n_own, "n_memory": 2 * n_own, "n_found": len(program.found),
         "n_conditions": len(program.requirements) + len(program.warnings), "n_tracked": len(program.tracked),
+        "n_faces": sum(len(each.degrees) for each in program.keeps), "n_face": 4 + len(machine.inputs),
     } | chains  # fmt: skip
 
 
@@ -54,7 +59,8 @@ class GoalLayout(Layout):
 class AnswerLayout(Layout):
     """The answer out: inputs before any limit, residuals f, their rates f', condition of W, scale of each limit.
 
-    Last a number with the sign of det W, of laws that tell it (see `law_description.tells_crossings`).
+    Of what is kept: the margin of each, whether it is active (1; -1: it gives way), and how all is kept (a status of
+    the solver). Last a number with the sign of det W, of laws that tell it (see `law_description.tells_crossings`).
     """
 
     inputs: slice
@@ -62,17 +68,22 @@ class AnswerLayout(Layout):
     rates: slice
     condition: slice
     scales: slice
+    margins: slice
+    active: slice
+    keeping: slice
     determinant: slice
 
     @classmethod
     def of(cls, program: ProgramDescription, n_inputs: int) -> Self:
         n_s = len(program.residuals)
-        return cls._consecutive(n_inputs, n_s, n_s, 1, len(program.limits), int(program.tells_crossings))
+        n_k, limits = len(program.keeps), len(program.limits)
+        kept = n_k, n_k, int(program.keeping)
+        return cls._consecutive(n_inputs, n_s, n_s, 1, limits, *kept, int(program.tells_crossings))
 
     @property
     def recorded(self) -> slice:
         """The part that a record keeps: all but the inputs, which the plant records as applied, and the determinant."""
-        return slice(self.residuals.start, self.scales.stop)
+        return slice(self.residuals.start, self.keeping.stop)
 
 
 @dataclass(frozen=True)
@@ -84,17 +95,21 @@ class RecordLayout(Layout):
     rates: slice
     condition: slice
     scales: slice
+    margins: slice
+    active: slice
+    keeping: slice
     states: slice
 
     @classmethod
     def of(cls, program: ProgramDescription) -> Self:
         n_s = len(program.residuals)
-        return cls._consecutive(1, n_s, n_s, 1, len(program.limits), len(program.states))
+        kept = len(program.keeps), len(program.keeps), int(program.keeping)
+        return cls._consecutive(1, n_s, n_s, 1, len(program.limits), *kept, len(program.states))
 
     @property
     def recorded(self) -> slice:
         """What is recorded of an answer."""
-        return slice(self.residuals.start, self.scales.stop)
+        return slice(self.residuals.start, self.keeping.stop)
 
     def columns(self, program: ProgramDescription) -> list[str]:
         """The names of a row's entries."""
@@ -105,6 +120,9 @@ class RecordLayout(Layout):
             rates=[f"{name}_rate" for name in residuals],
             condition=["condition"],
             scales=[each.name for each in program.limits],
+            margins=[f"margin_{each.quantity.name}" for each in program.keeps],
+            active=[f"active_{each.quantity.name}" for each in program.keeps],
+            keeping=["keeping"] if program.keeping else [],
             states=[each.name for each in program.states],
         )
 
@@ -123,7 +141,10 @@ class Answer:
         self.residuals = self.out[layout.residuals]  # (n_s,)
         self.rates = self.out[layout.rates]  # (n_s,)
         self.scales = self.out[layout.scales]  # of each limit, 1 where it does not act
+        self.margins = self.out[layout.margins]  # of each keep
+        self.active = self.out[layout.active]  # 1 where a keep acts, -1 where it gives way
         self.recorded = self.out[layout.recorded]
+        self._keeping = self.out[layout.keeping]
         self._condition = self.out[layout.condition]
         self._determinant = self.out[layout.determinant]
 
@@ -131,6 +152,11 @@ class Answer:
     def condition(self) -> float:
         """Condition number of W (1-norm); 1 for programs that state their inputs."""
         return float(self._condition[0])
+
+    @property
+    def keeping(self) -> int:
+        """How all is kept, a status of the solver (`kernels/lib/nearest.py`); 0 where nothing had to be done."""
+        return int(self._keeping[0]) if len(self._keeping) else 0
 
     def one_condition(self) -> None:
         """Say that there is no W."""

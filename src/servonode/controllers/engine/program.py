@@ -4,12 +4,14 @@ A program is a function `program(machine, **options)` that returns a `Program`. 
 servonode finds their relative degree, Jacobian and drift from the machine's equations.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 import sympy
 
+from servonode.controllers.engine.keeping import TOLERANCE, KeepNumbers
 from servonode.definitions.source_location import Place, here
 from servonode.errors import ModelError
 from servonode.mechanics.description import Quantity, derivative_name
@@ -177,6 +179,7 @@ class Residual:
     damping: Expr = 0
     output: Expr | None = None
     place: Place = field(default_factory=here)
+    priority: int = 1  # of its equation where not all can be followed: 1 first
 
     @property
     def gain(self) -> Expr:
@@ -194,9 +197,20 @@ def weight_symbol(name: str) -> Expr:
     return sympy.Symbol(f"weight_{name}", positive=True)
 
 
+def keep_symbols(name: str) -> tuple[Expr, Expr, Expr, Expr]:
+    """The symbols of the numbers of the keep of this name: rate, brake, margin, tolerance."""
+    rate, brake, margin, tolerance = (sympy.Symbol(f"keep_{word}_{name}", real=True) for word in KeepNumbers._fields)
+    return rate, brake, margin, tolerance
+
+
+def limit_symbols(name: str) -> tuple[Expr, Expr]:
+    """The symbols of the limits, lower and upper, of the input of this name."""
+    return sympy.Symbol(f"lower_limit_{name}", real=True), sympy.Symbol(f"upper_limit_{name}", real=True)
+
+
 def residual(
     name: str, expression: Expr, description: str, unit: str = "1", *, rate: float | None = None, damping: Expr = 0,
-    output: Expr | None = None,
+    output: Expr | None = None, priority: int = 1,
 ) -> Residual:  # fmt: skip
     """A servo-constraint `expression = 0`; `rate`: the default of its convergence rate [1/s]; 0: not stabilised.
 
@@ -207,6 +221,9 @@ def residual(
 
     Pictures show `output` with its goal, which is output - expression. None: the output is the terms with states alone,
     if there are others.
+
+    priority: where what is kept leaves not all residuals their equations, those of priority 1 are followed as well as
+    can be, then those of 2 as far as that leaves them free, and so on.
 
     Raises:
         ModelError: the name is not valid, an expression cannot be compiled, or the rate is negative.
@@ -224,8 +241,64 @@ def residual(
     if rate is not None and (complaint := quantity.complaint(rate)):
         text = "give 1/s, 0 for none, or leave rate= out: period and delay decide"
         raise ModelError(f"residual {name}: its convergence rate {complaint}; {text}", here())
+    _check_priority(f"residual {name}", priority)
     stated = None if output is None else sympy.sympify(output)
-    return Residual(quantity, sympy.sympify(expression), sympy.sympify(damping), stated)
+    return Residual(quantity, sympy.sympify(expression), sympy.sympify(damping), stated, priority=priority)
+
+
+def _check_priority(what: str, priority: int) -> None:
+    if isinstance(priority, bool) or not isinstance(priority, int) or priority < 1:
+        raise ModelError(f"{what}: its priority is {priority!r}; give a whole number, 1 for the first", here())
+
+
+@dataclass(frozen=True)
+class Keep:
+    """A unilateral servo-constraint: the expression that stays at or above zero, with the numbers of `keep`."""
+
+    quantity: Quantity
+    expression: Expr
+    rate: float | None = None
+    brake: float | None = None
+    margin: float = 0.0
+    tolerance: float = TOLERANCE
+    priority: int = 1
+    place: Place = field(default_factory=here)
+
+
+def keep(
+    name: str, expression: Expr, description: str, unit: str = "1", *, rate: float | None = None,
+    brake: float | None = None, margin: float = 0.0, tolerance: float = TOLERANCE, priority: int = 1,
+) -> Keep:  # fmt: skip
+    """A unilateral servo-constraint `expression >= 0`, which the law keeps before it follows its residuals.
+
+    The expression may contain states, outputs, time, targets, settings and, linearly, contact forces, accelerations and
+    inputs. `Min(a, b)` and `-Abs(a)` in it count as their parts, which are kept one by one.
+
+    rate: how fast it may approach `margin` [1/s]: the law keeps h' + rate (h - margin) >= 0, or its like of a higher
+    relative degree; None: what period and delay allow. brake: of relative degree 2, the deceleration that stopping
+    takes at most [unit/s^2]; None: half of what the limits of the inputs allow. tolerance: a value below its negative
+    is a fault of the run. priority: where not all can be kept, the largest number gives way first, the limits of
+    inputs never.
+
+    Raises:
+        ModelError: the name is not valid, the expression cannot be compiled, or a number is out of its range.
+
+    >>> from servonode.controllers import keep
+    >>> from servonode.mechanics import coordinate
+    >>> phi = coordinate("phi", "angle of the elbow", "rad")
+    >>> keep("elbow", 1.2 - phi, "the elbow's end of travel", "rad", rate=8.0).expression
+    1.2 - phi
+    """
+    quantity = quantity_of("keep", name, description, unit)
+    refuse_uncompilable(f"keep {name}", expression, here(), switches=True)
+    numbers = {"rate": rate, "brake": brake, "tolerance": tolerance}
+    for word, number in numbers.items():
+        if number is not None and not number > 0:
+            raise ModelError(f"keep {name}: its {word} is {number:g}; give one above 0, or leave it out", here())
+    if not math.isfinite(margin):
+        raise ModelError(f"keep {name}: its margin is {margin:g}; give a finite one in its unit, {unit}", here())
+    _check_priority(f"keep {name}", priority)
+    return Keep(quantity, sympy.sympify(expression), rate, brake, margin, tolerance, priority)
 
 
 @dataclass(frozen=True)
@@ -298,6 +371,7 @@ class Program(Tabular):
     parameter with neither must be in the launch file. `inputs` gives the inputs directly; the residuals are then only
     monitored. If a `guard` is violated, the law stops with its text. `states` maps the states of the program to their
     rates; `setpoints` are the set values of inner loops; `limits` bound demands and inputs; `watches` are recorded.
+    What is in `keep` stays at or above zero, before the residuals are followed.
 
     `requirements` must hold at the initial state, else the run is refused; violated `warnings` are reported. Both are
     conditions on parameters, on the `gain` of residuals, on `late`, and on the initial state.
@@ -340,12 +414,13 @@ class Program(Tabular):
     watches: Sequence[Watch] = ()
     requirements: Sequence[Condition] = ()
     warnings: Sequence[Condition] = ()
+    keep: Sequence[Keep] = ()
     place: Place = field(default_factory=here)
 
     def table(self) -> tuple[str, list[Row]]:
         """The residuals, and what the goal is stated with, each with its unit."""
         rows = [(each.quantity.name, _described(each)) for each in self.residuals]
-        rows += rows_of_quantities(self, "targets", "signals", "parameters", "states", "limits", "watches")
+        rows += rows_of_quantities(self, "targets", "signals", "parameters", "states", "limits", "keep", "watches")
         return f"Program {self.name}: {self.description}", rows
 
     def __post_init__(self) -> None:
@@ -358,7 +433,7 @@ class Program(Tabular):
         what = f"program {self.name}"
         kinds: dict[str, type] = {"residuals": Residual, "parameters": Parameter, "targets": Target}
         kinds |= {"signals": Signal, "guards": Condition, "setpoints": Setpoint, "limits": Limit}
-        kinds |= {"requirements": Condition, "warnings": Condition, "watches": Watch}
+        kinds |= {"requirements": Condition, "warnings": Condition, "watches": Watch, "keep": Keep}
         for keyword, kind in kinds.items():
             object.__setattr__(self, keyword, listed(what, keyword, getattr(self, keyword), self.place))
             check_kinds(what, keyword, getattr(self, keyword), kind, self.place)

@@ -10,31 +10,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import sympy
 
 from servonode import tables
-from servonode.arrays import Array
+from servonode.controllers.engine.differentiation import Row, check_symbols, moving_of, reached_at_once, row_of
 from servonode.controllers.engine.extension import Extension, Unreachable, extend
+from servonode.controllers.engine.faces import Face, faces_of
+from servonode.controllers.engine.keeping import MOST_INPUTS, MOST_ROWS
 from servonode.controllers.engine.motion import Motion
-from servonode.controllers.engine.program import Program, Residual, gain_symbol, late
+from servonode.controllers.engine.program import Program, gain_symbol, keep_symbols, late, limit_symbols
 from servonode.controllers.engine.resolution import Resolution
 from servonode.definitions.source_location import Place
 from servonode.errors import ModelError
 from servonode.mechanics.description import MOST_DERIVATIVES
 from servonode.mechanics.equations import Equations
-from servonode.mechanics.evaluate import at_states
 from servonode.mechanics.functions import choose
-from servonode.mechanics.straight_line import gradient, named, ordered, symbols_of
-from servonode.mechanics.switches import SMOOTH, refuse_jumps, settled, switches
-from servonode.mechanics.symbols import Parameter
+from servonode.mechanics.switches import SMOOTH, refuse_jumps
 
-POINTS, CLEAR = 6, 1e-6  # a share of the largest singular value that no rounding makes
 Expr = Any
-Rates = dict[Expr, Expr]
-Row = tuple[Expr, Expr, list[Expr], Expr, int]  # f, f', J row, delta and relative degree of one residual
 _COLUMNS = {"t", "energy", "goal_t", "state_age"}  # of a run, beside those with names of machine and program
-_ORDERS = 2 * MOST_DERIVATIVES  # derivatives that are looked for, so that none beyond what there are stays unseen
 _MOST_ORDERS = 100  # of those that an extension makes
 
 
@@ -62,6 +56,14 @@ class Servo(tables.Tabular):
     signal_order: int
     extension: Extension | None = None  # where the inputs do not reach the residuals within two derivatives
     unreachable: str = ""  # why they never do
+    faces: tuple[Face, ...] = ()  # of what is kept
+    limited: bool = False  # the law keeps the limits of the inputs
+    yields: bool = True  # where not all can be kept something gives way; else that is a fault
+
+    @property
+    def keeping(self) -> bool:
+        """Whether the law keeps something."""
+        return bool(self.faces) or self.limited
 
     def table(self) -> tuple[str, list[tables.Row]]:
         """The residuals with their relative degrees, and what else there is."""
@@ -75,10 +77,13 @@ class Servo(tables.Tabular):
         ]
 
 
-def derive_servo(equations: Equations, program: Program, damped: bool = False) -> Servo:
+def derive_servo(
+    equations: Equations, program: Program, damped: bool = False, limited: bool = False, yields: bool = True
+) -> Servo:
     """The servo-constraints of a program, differentiated along the machine's motion.
 
-    `damped`: a singular W is answered by damped least squares, and no extension is looked for.
+    `damped`: a singular W is answered by damped least squares, and no extension is looked for. `limited`, `yields`: see
+    `Servo`.
 
     Raises:
         ModelError: a residual contains a symbol that neither machine nor program knows, is reached by no
@@ -87,8 +92,8 @@ def derive_servo(equations: Equations, program: Program, damped: bool = False) -
     _check_machine(equations, program)
     _check_names(equations, program)
     resolved = Resolution(equations.model, program)
-    moving = _moving(equations, program, resolved)
-    rows = [_row(equations, program, resolved, moving, each) for each in program.residuals]
+    moving = moving_of(equations, program, resolved)
+    rows = [row_of(equations, program, resolved, moving, each) for each in program.residuals]
     _check_other_expressions(equations, program, resolved)
     damping = [resolved(each.damping) for each in program.residuals]
     posture = _posture(equations, program, resolved)
@@ -101,6 +106,10 @@ def derive_servo(equations: Equations, program: Program, damped: bool = False) -
     extension, unreachable = (None, "") if damped else _extension(equations, program, resolved, rows)
     if extension is None:
         _check_moved(equations, program, rows)
+    faces = faces_of(equations, program, resolved, extension.motion if extension else None)
+    _check_keeping(equations, program, len(faces), limited)
+    others += [entry for each in faces for entry in each.entries]
+    others += [entry for each in faces for entry in each.line_symbols]
     within = extension.motion.line.symbols(extension.atoms) if extension else ()
     used = _orders(program, [*(entry for row in rows for entry in row[:4]), *others, *within])
     if max(used) > MOST_DERIVATIVES:
@@ -123,7 +132,24 @@ def derive_servo(equations: Equations, program: Program, damped: bool = False) -
         signal_order=used[1],
         extension=extension,
         unreachable=unreachable,
+        faces=faces,
+        limited=limited,
+        yields=yields,
     )
+
+
+def _check_keeping(equations: Equations, program: Program, rows: int, limited: bool) -> None:
+    """What is kept must not be more than the solver takes."""
+    model, n = equations.model, len(equations.model.inputs)
+    if rows > MOST_ROWS:
+        text = f"program {program.name}: its keeps have {rows} rows; at most {MOST_ROWS} can be kept: leave out what "
+        raise ModelError(f"{text}others imply", program.place.argument("keep"))
+    if (rows or limited) and n > MOST_INPUTS:
+        text = f"program {program.name}: {model.name} has {n} inputs; at most {MOST_INPUTS} can keep something"
+        raise ModelError(f"{text}: leave out keep and limits", program.place.argument("keep"))
+    if (rows or limited) and not n:
+        text = f"program {program.name}: {model.name} has no inputs that could keep anything; leave out keep and limits"
+        raise ModelError(text, program.place.argument("keep"))
 
 
 def _extension(
@@ -140,7 +166,7 @@ def _extension(
     if not determined or reached_at_once(equations, [row[2] for row in rows]):
         return None, ""
     order = 2 * (len(model.state) + len(program.states))  # of signals: no chain of derivatives is longer
-    motion = Motion(equations, resolved, _moving(equations, program, resolved, order))
+    motion = Motion(equations, resolved, moving_of(equations, program, resolved, order))
     residuals, inputs = [each.quantity for each in program.residuals], [each.quantity for each in model.inputs]
     n_states = len(model.state) + len(program.states)
     try:
@@ -196,27 +222,6 @@ def _check_machine(equations: Equations, program: Program) -> None:
         raise ModelError(f"{text} not know; define the machine with kinematics or constraints, or use open_loop")
 
 
-def _row(equations: Equations, program: Program, resolved: Resolution, moving: Rates, residual: Residual) -> Row:
-    """f, f', J row, delta and relative degree of one residual."""
-    model, name = equations.model, residual.quantity.name
-    if reason := model.not_served(residual.expression):
-        raise ModelError(f"program {program.name}, residual {name}: {reason}", residual.place)
-    stated = residual.expression if program.inputs else settled(residual.expression)
-    f, f_dot, degree = resolved.in_velocities(stated), sympy.Integer(0), 1
-    _check_symbols(equations, program, f, f"residual {name}", residual.place)
-    J = gradient(f, model.velocities)
-    drift = _along(f, moving)
-    if all(entry == 0 for entry in J):
-        f_dot, degree = drift, 2
-        J = gradient(f_dot, model.velocities)
-        drift = _along(f_dot, moving)
-    for entry, which in ((f, "it"), (f_dot, "its derivative, which the law needs,")):
-        if switches(entry):
-            refuse_jumps(f"program {program.name}, residual {name}: {which}", entry, residual.place, SMOOTH)
-    put_in = resolved.put_in
-    return put_in(f), put_in(f_dot), [put_in(entry) for entry in J], put_in(drift), degree
-
-
 def _posture(equations: Equations, program: Program, resolved: Resolution) -> list[Expr]:
     """The accelerations that the posture wants, by velocity; empty without a posture."""
     model = equations.model
@@ -228,53 +233,6 @@ def _posture(equations: Equations, program: Program, resolved: Resolution) -> li
             raise ModelError(f"{text}by a velocity of its own; give {known}", program.place.argument("posture"))
     wanted = {own.get(each, each): resolved(expression) for each, expression in program.posture.items()}
     return [wanted.get(v, sympy.Integer(0)) for v in model.velocities] if wanted else []
-
-
-def _moving(equations: Equations, program: Program, resolved: Resolution, orders: int = _ORDERS) -> Rates:
-    """All that moves -> its rate along the motion: time, coordinates, the program's states, targets and signals."""
-    rates = equations.rates
-    rates |= {each: resolved.in_velocities(rate) for each, rate in program.states.items()}
-    for each in (*program.targets, *program.signals):
-        rates |= {each.derivative(order): each.derivative(order + 1) for order in range(orders)}
-    return rates
-
-
-def _along(expression: Expr, moving: Rates) -> Expr:
-    """Time derivative of an expression along the motion, without its J v' part.
-
-    The rule is applied node by node and the results are not expanded, so that x - X moves with x' - X' as one
-    factor and the compiled law stays as short as a hand-written one.
-    """
-    expression, known = sympy.sympify(expression), dict[Expr, Expr]()
-    for each in ordered([expression]):  # a definition moves as what it stands for
-        known[each] = named(_derivative(each.definition, moving, known))
-    return _derivative(expression, moving, known)
-
-
-def _derivative(node: Expr, rates: Rates, known: dict[Expr, Expr]) -> Expr:
-    if node in rates:
-        return rates[node]
-    if not node.free_symbols & rates.keys():
-        return sympy.Integer(0)
-    if isinstance(node, choose):
-        margin, a, b = node.args
-        return choose(margin, _derivative(a, rates, known), _derivative(b, rates, known))
-    if node not in known:
-        inner = [_derivative(argument, rates, known) for argument in node.args]
-        known[node] = sympy.Add(*(_through(node, i, rate) for i, rate in enumerate(inner) if rate != 0))
-    return known[node]
-
-
-def _through(node: Expr, i: int, rate: Expr) -> Expr:
-    """The derivative of a node by its i-th argument, times that argument's rate, as one product."""
-    if node.is_Add:
-        return rate
-    if node.is_Mul:
-        return node.func(*node.args[:i], *node.args[i + 1 :], rate)
-    argument = sympy.Dummy(real=True)
-    partial = node.func(*node.args[:i], argument, *node.args[i + 1 :]).diff(argument)
-    # multiplied before the argument returns: sympy would spread a number over a sum, and 2 (x - X) be lost
-    return sympy.Mul(*sympy.Mul.make_args(partial), rate).xreplace({argument: node.args[i]})
 
 
 def _check_names(equations: Equations, program: Program) -> None:
@@ -301,62 +259,49 @@ def _check_names(equations: Equations, program: Program) -> None:
     residuals = [each.quantity.name for each in program.residuals]
     reserved = {"t", "late", "energy", "work"} | {f"residual_{name}" for name in residuals}
     reserved |= {f"lambda_{name}" for name in residuals} | {each.scale.name for each in program.limits}
+    reserved |= {each.name for keep in program.keep for each in keep_symbols(keep.quantity.name)}
+    reserved |= {each.name for u in equations.model.inputs for each in limit_symbols(u.name)}
     for each in own:
         if each.name in reserved:
             text = f"program {program.name}: the name {each.name!r} is servonode's own; rename it"
             raise ModelError(text, each.place)
     limits = [each.quantity.name for each in program.limits]
-    for kind, taken, stated in (("residuals", residuals, program.residuals), ("limits", limits, program.limits)):
+    keeps = [each.quantity.name for each in program.keep]
+    kinds: list[tuple[str, list[str], Sequence[Any]]] = [("residuals", residuals, program.residuals)]
+    kinds += [("limits", limits, program.limits), ("keeps", keeps, program.keep)]
+    for kind, taken, stated in kinds:
         for row in stated:
             if taken.count(row.quantity.name) > 1:
                 text = f"program {program.name}: two {kind} are called {row.quantity.name!r}; rename one of them"
                 raise ModelError(text, row.place)
 
 
-def _check_symbols(
-    equations: Equations, program: Program, expression: Expr, what: str, place: Place, more: tuple[Expr, ...] = ()
-) -> None:
-    model = equations.model
-    own = (*program.parameters, *program.states, *program.setpoints)
-    known = {symbol.name for symbol in (*model.state, *model.parameters, *own, *more)} | {"t"}
-    known |= {each.scale.name for each in program.limits if each.kind == "expressions" and expression not in each.of}
-    for each in (*program.targets, *program.signals):
-        known |= {each.derivative(order).name for order in range(MOST_DERIVATIVES + 1)}
-    unknown = sorted(symbol.name for symbol in expression.free_symbols if symbol.name not in known)
-    if unknown:
-        raise ModelError(
-            f"program {program.name}, {what}: {unknown[0]!r} is neither a state or parameter of machine "
-            f"{model.name} nor of the program; known are {', '.join(sorted(known))}",
-            place,
-        )
-
-
 def _check_other_expressions(equations: Equations, program: Program, resolved: Resolution) -> None:
     """Everything beside residuals contains known symbols only; every input is given or none is."""
     model, place = equations.model, program.place
     for guard in program.guards:
-        _check_symbols(equations, program, resolved.in_velocities(guard.margin), "a guard", guard.place)
+        check_symbols(equations, program, resolved.in_velocities(guard.margin), "a guard", guard.place)
     gains = (late, *(gain_symbol(each.quantity.name) for each in program.residuals))
     for each in (*program.requirements, *program.warnings):
         margin = resolved.in_velocities(each.margin)
-        _check_symbols(equations, program, margin, "a requirement or warning", each.place, gains)
+        check_symbols(equations, program, margin, "a requirement or warning", each.place, gains)
     for relation in program.relations:
         stated = resolved.in_velocities(relation)
-        _check_symbols(equations, program, stated, "a relation", place.argument("relations"), tuple(model.inputs))
+        check_symbols(equations, program, stated, "a relation", place.argument("relations"), tuple(model.inputs))
     for each in program.states:  # the initial value of one may not depend on another
         start, what = resolved.in_velocities(each.start), f"the initial value of state {each.name}"
         if start.free_symbols & set(program.states):
             text = f"program {program.name}, {what}: it contains another state; give it in the machine's initial state"
             raise ModelError(text, each.place)
-        _check_symbols(equations, program, start, what, each.place)
+        check_symbols(equations, program, start, what, each.place)
     for what, expression, where in _other_expressions(program):
-        _check_symbols(equations, program, resolved.in_velocities(expression), what, where)
+        check_symbols(equations, program, resolved.in_velocities(expression), what, where)
     for symbol, value in program.start.items():
         what = f"the initial value of {symbol.name}"
-        _check_symbols(equations, program, resolved.in_velocities(value), what, place.argument("start"))
+        check_symbols(equations, program, resolved.in_velocities(value), what, place.argument("start"))
     for u, value in program.inputs.items():
         stated = place.argument("inputs")
-        _check_symbols(equations, program, resolved.in_velocities(value), f"the input {u.name}", stated)
+        check_symbols(equations, program, resolved.in_velocities(value), f"the input {u.name}", stated)
     if program.inputs and set(program.inputs) != set(model.inputs):
         names = ", ".join(u.name for u in model.inputs)
         text = f"program {program.name}: inputs= must give each input of {model.name} ({names}), or be left out"
@@ -391,38 +336,3 @@ def _orders(program: Program, expressions: list[Any]) -> tuple[int, int]:
         return max((n for each in signals for n in range(_MOST_ORDERS) if each.derivative(n) in present), default=0)
 
     return highest(program.targets), highest(program.signals)
-
-
-def reached_at_once(equations: Equations, J: Sequence[Sequence[Expr]]) -> bool:
-    """Whether W is clearly regular at one of the random states, or cannot be evaluated at any of them."""
-    M, B = equations.M_r, equations.B_r
-    shapes = [M.shape, B.shape, (len(J), M.shape[0])]
-    entries = [*M, *B, *(each for row in J for each in row)]
-    values = at_states(entries, _random([*map(sympy.sympify, entries)]))
-    values = values[np.isfinite(values).all(axis=1)]
-    parts = np.split(values, np.cumsum([rows * columns for rows, columns in shapes])[:-1], axis=1)
-    M_, B_, J_ = (part.reshape(-1, *shape) for part, shape in zip(parts, shapes, strict=True))
-    return not len(values) or any(_regular(*each) for each in zip(M_, B_, J_, strict=True))
-
-
-def _regular(M: Array, B: Array, J: Array) -> bool:
-    try:
-        R = np.linalg.solve(M, B)
-    except np.linalg.LinAlgError:
-        return False
-    lengths = np.linalg.norm(J, axis=1)
-    if not lengths.all():
-        return False
-    sigma = np.linalg.svd(J / lengths[:, None] @ R, compute_uv=False)
-    return bool(sigma[-1] > CLEAR * np.linalg.norm(R))
-
-
-def _random(entries: Sequence[Expr]) -> dict[Expr, Array]:
-    """Values of the symbols: parameters near their defaults, all others between 0.2 and 0.8."""
-    rng = np.random.default_rng(0)
-    symbols = sorted(frozenset[Expr]().union(*map(symbols_of, entries)), key=lambda each: each.name)
-    values = {}
-    for each in symbols:
-        default = each.quantity.default if isinstance(each, Parameter) else None
-        values[each] = rng.uniform(0.7, 1.3, POINTS) * default if default else rng.uniform(0.2, 0.8, POINTS)
-    return values or {sympy.Dummy(): np.zeros(1)}

@@ -36,10 +36,13 @@ class StatedError(ModelError):
 class Reader:
     """Reads expressions on a machine: of the names that are known, and of its frames.
 
-    moving: what moves by itself -> its rate, such as targets.
+    moving: what moves by itself -> its rate, such as targets. at_once: it may contain what inputs change at once.
     """
 
-    def __init__(self, model: Model, known: Mapping[str, Expr], moving: Mapping[Expr, Expr]) -> None:
+    def __init__(
+        self, model: Model, known: Mapping[str, Expr], moving: Mapping[Expr, Expr], at_once: bool = False
+    ) -> None:
+        self._at_once = at_once
         self.model, self.known, self.frames = model, dict(known), frame_names(model)
         self.names = tuple(known)
         self.moving = {time: sympy.Integer(1), **moving}
@@ -53,12 +56,13 @@ class Reader:
         """
         try:
             expression = parse(text, self.names, self.frames, UNKNOWN)
-            expression.require_derivatives(1, key.replace("residuals.", "residual "))
+            if not self._at_once:  # whose kinks are parts, see `faces`
+                expression.require_derivatives(1, key.replace("residuals.", "residual "))
             self._add_quantities(expression.names)
             found = sympy.sympify(expression.sympy(self.known))
         except (ExpressionError, ModelError) as error:
             raise StatedError(key, str(error)) from error
-        if reason := self.model.not_served(found):
+        if not self._at_once and (reason := self.model.not_served(found)):
             raise StatedError(key, reason)
         return found
 
