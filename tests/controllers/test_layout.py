@@ -26,7 +26,7 @@ def described(integral: bool) -> ProgramDescription:
 def test_parts_are_arranged_in_the_order_of_the_array_or_refused() -> None:
     answer = AnswerLayout.of(described(False), 1)
     parts = {"scales": ["s"], "inputs": ["u"], "residuals": ["f", "g"], "rates": ["f'", "g'"], "condition": ["c"]}
-    parts |= dict.fromkeys(("margins", "active", "keeping", "determinant"), [])
+    parts |= {key: [] for key in ("margins", "active", "keeping", "determinant")}
     assert answer.arranged(**parts) == ["u", "f", "g", "f'", "g'", "c", "s"]
     for wrong in ({**parts, "rates": ["f'"]}, {"inputs": ["u"]}):
         with pytest.raises(ValueError, match="do not fit into the parts"):
