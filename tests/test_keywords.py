@@ -19,7 +19,7 @@ x, F = coordinate("x", "place", "m"), input_("F", "force", "N")
 CART = Model("cart", "a cart", coordinates=(x,), kinetic=x.rate**2, inputs={F: x.rate})
 GOAL = {"place": x - sin(t) / 3}
 SHORT: dict[str, Any] = {"residuals": GOAL, "duration": 0.5, "period": 0.02}
-OF_LOOP = set(KEYWORDS) - {"residuals", "program"}  # whose change needs a derivation
+OF_LOOP = set(KEYWORDS) - {"residuals", "program", "keep"}  # whose change needs a derivation
 
 
 def cart() -> Model:
@@ -81,6 +81,14 @@ def test_entries_are_changed_and_residuals_and_limits_replaced(loop: servonode.L
     assert controller.residuals == {"place": "x - sin(t)/3"}
 
 
+def test_keeps_of_sympy_are_those_of_texts() -> None:
+    found = servonode.load(CART, **SHORT, keep={"wall": 0.1 - x, "far": {"expression": x + sympy.Rational(1, 2)}})
+    controller = found.closed_loop.launch.controller
+    assert controller is not None
+    assert [each.expression for each in controller.keeps.values()] == ["0.1 - x", "x + 1/2"]
+    assert same(found.simulate(), servonode.simulate(CART, **SHORT, keep={"wall": "0.1 - x", "far": "x + 1/2"}))
+
+
 def test_a_program_may_be_given_and_a_machine_be_named() -> None:
     assert servonode.load("diff_drive_trailer").closed_loop.control is None
     assert servonode.load("servonode.plants.diff_drive_trailer:model").machine.description.name == "diff_drive_trailer"
@@ -105,6 +113,9 @@ z = sympy.Symbol("z")
     ({"residuals": {"place": sympy.Symbol("x + 1")}}, r"'x \+ 1' is not a name"),
     ({"residuals": {"place": sympy.I * x}}, r"'I' in '.*' is not a real number"),
     ({"residuals": {"place": x < 1}}, r"'x < 1' is not an expression"),
+    ({"keep": 1 - x}, r"keep=1 - x is not a mapping; give values by name"),
+    ({"keep": {"wall": x < 1}}, r"keep\['wall'\]: 'x < 1' is not an expression"),
+    ({"keep": {"wall": {"rate": 3}}}, r"\[controller.keep\] wall: program residuals keeps nothing"),
     ({"residuals": x - 1}, r"residuals=x - 1 is not a mapping; give values by name"),
     ({"residuals": {3: x}}, r"residuals: 3 is not a name"),
     ({"period": "fast"}, r'<cart> period: "fast" is not a number > 0'),

@@ -105,6 +105,11 @@ such as `rho0` of `pursuit`, is computed from the initial state.
 
 The least norm completes a law with fewer residuals than inputs (`least_norm=True` of its program, or weights here).
 `weights = { U1 = 2.0 }` weighs the square of `U1` twice. Inputs of different units need weights to be compared.
+
+### [controller.priority]
+
+`priority = { angle = 1, place = 2 }`: where what is [kept](#controllerkeepname) leaves not all residuals their
+equations, `angle` is followed as well as can be, then `place` as far as that leaves it free.
 """
 STATED = """
 A machine without Python: it is part of the launch file, of a recording and of what two computers compare, and no code.
@@ -136,6 +141,14 @@ PROSE = {  # what stands below the keys of a section
     "controller.goal.NAME": """
 Each coordinate is one residual: `position` gives `NAME_x`, `NAME_y`, `NAME_z`, `orientation` gives `NAME_rx`,
 `NAME_ry`, `NAME_rz` ([goals of a tool](../how_to/robots.md#goals-of-a-tool)).
+""",
+    "controller.keep.NAME": """
+`[controller.keep]` has an expression for each, `elbow = "1.2 - phi"`, or such a table. It may contain what
+[residuals](#controllerresiduals) may, and contact forces, accelerations and inputs, linearly; each part of `min(a, b)`
+and of `-abs(a)` is kept. With `limits = "keep"` the law keeps the limits of the inputs too, and the ranges and speeds
+of the joints that a robot's file has, as `NAME_range` and `NAME_speed`, where an input moves the joint:
+`[controller.keep.elbow_range]` then has their numbers. Of relative degree 0, as forces, rate and brake have no
+meaning. `servonode param` changes the numbers during a run, `servonode sweep` between runs.
 """,
     "controller.inversion": """
 For a goal that is known in advance and has unstable zero dynamics; the section may be empty

@@ -39,6 +39,7 @@ def load(
     *,
     strict: bool = True,
     residuals: Mapping[str, Any] | None = None,
+    keep: Mapping[str, Any] | None = None,
     program: Any = None,
     settings: Mapping[str, Any] | None = None,
     gains: Mapping[str, Any] | None = None,
@@ -62,6 +63,7 @@ def load(
         strict: refuse what `run` would refuse; False to look into it all the same.
         residuals: the goals by name, in place of a program: expressions of sympy or texts, of the machine's symbols and
             the time t, as {"arm": p - 0.8*sin(2*t)}.
+        keep: what stays at or above zero, by name: such expressions, or tables, {"expression": 1.2 - p, "margin": 0.1}.
         program: a program by name, or a Program, or a function or class as a launch file may name it.
         settings, gains, targets, initial, parameters: entries of [controller.settings], [controller.gains], [target],
             [plant.initial] and [plant.parameters], by name; targets may be expressions of sympy in t.
@@ -97,6 +99,7 @@ def simulate(
     rtol: float = 1e-12,
     atol: float = 1e-12,
     residuals: Mapping[str, Any] | None = None,
+    keep: Mapping[str, Any] | None = None,
     program: Any = None,
     settings: Mapping[str, Any] | None = None,
     gains: Mapping[str, Any] | None = None,
@@ -162,6 +165,7 @@ def sweep(
     resume: bool = False,
     progress: Progress = None,
     residuals: Mapping[str, Any] | None = None,
+    keep: Mapping[str, Any] | None = None,
     program: Any = None,
     settings: Mapping[str, Any] | None = None,
     gains: Mapping[str, Any] | None = None,
@@ -224,6 +228,7 @@ def run(
     every: int | None = None,
     arm: bool | None = None,
     residuals: Mapping[str, Any] | None = None,
+    keep: Mapping[str, Any] | None = None,
     program: Any = None,
     settings: Mapping[str, Any] | None = None,
     gains: Mapping[str, Any] | None = None,
@@ -266,6 +271,7 @@ def check(
     launch: Launch,
     *,
     residuals: Mapping[str, Any] | None = None,
+    keep: Mapping[str, Any] | None = None,
     program: Any = None,
     settings: Mapping[str, Any] | None = None,
     gains: Mapping[str, Any] | None = None,

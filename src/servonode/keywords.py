@@ -21,6 +21,7 @@ KEYWORDS = {  # keyword -> key of launch files; of tables by name those entries 
     "duration": "run.duration",
     "period": "controller.period",
     "residuals": "controller.residuals",
+    "keep": "controller.keep",
     "program": "controller.program",
     "settings": "controller.settings",
     "gains": "controller.gains",
@@ -52,7 +53,7 @@ def dotted(keywords: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]
     for word, value in keywords.items():
         key = "" if word == VALUES else KEYWORDS.get(word, word.replace("__", "."))
         if word in (*KEYWORDS, VALUES) and word not in SINGLE:
-            example = "'x - sin(t)'" if word == "residuals" else "1.0"
+            example = {"residuals": "'x - sin(t)'", "keep": "'1.2 - x'"}.get(word, "1.0")
             check_mapping(word, value, EXAMPLES.get(word, "NAME"), example)
         by_name = word not in WHOLE and (word in KEYWORDS or "__" not in word) and isinstance(value, Mapping)
         for name, each in value.items() if by_name else [("", value)]:

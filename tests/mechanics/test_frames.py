@@ -75,8 +75,10 @@ def test_planar_arm_as_by_hand() -> None:
     com_dot = (1.0 * elbow[0] / 2 * da + 0.8 * (elbow[0] * da + tool[0] / 2 * (da + db))) / 1.8
     texts = ["tool.x", "tool.y", "tool.z", "tool.x_dot", "tool.z_dot", "tool.omega_y", "com.x", "com.z", "com.z_dot"]
     texts += ["distance(tool, ground)", "angle(tool.axis_x, ground.axis_x)", "distance(tool, com)"]
+    texts += ["distance(tool, (0.3, -0.1, 0.5))"]
     hand = [x, 0, z, x_dot, z_dot, -(da + db), *com, com_dot]
     hand += [np.hypot(x, z), a + b, np.linalg.norm(elbow + tool - com)]
+    hand += [np.linalg.norm([x - 0.3, 0.1, z - 0.5])]
     assert_allclose(planar_values(texts, (a, b), (da, db)), hand, atol=1e-14)
 
 

@@ -30,6 +30,8 @@ FILES = {
 CONTROLLER = "controller"
 CONTROLLERS = ("lqr", "pid", "mpc", "policy")
 FILES |= {f"{CONTROLLER} {each}": (f"{CONTROLLER}_{each}.py", f"{CONTROLLER}_{each}.toml") for each in CONTROLLERS}
+KEEPING = 'limits = "keep"                # the law keeps the limits of inputs and joints; "clip": inputs are cut'
+ENDS = ("lower", "upper")
 KINDS = dict.fromkeys(kind.partition(" ")[0] for kind in FILES)
 
 
@@ -188,6 +190,7 @@ def contents(model: "Model", name: str, robot: Path) -> Iterator[tuple[str, str]
     starts = [f"{each.name} = {each.quantity.default or 0.0!r}" for each in model.coordinates if not each.vector]
     parts = {
         "# INITIAL": ["", "[plant.initial]                # states at t = 0; the others are 0", *starts, ""],
+        "# KEEPING": [KEEPING] if _keeps(model) else [],
         "# RESIDUALS": [*(f'{q} = "{q} - {q}_goal"' for q in goals), ""],
         "# SETTINGS": [*(f"{q}_goal = {goal!r}" for q, goal in goals.items()), ""],
         "NAME": [name],
@@ -197,6 +200,19 @@ def contents(model: "Model", name: str, robot: Path) -> Iterator[tuple[str, str]
         watched, law = "the joints of NAME stay where they start, against gravity", text.index("\n[controller]")
         text = text[:law].replace(watched, "NAME moves without a law, for no input moves a joint")
     yield ".toml", re.sub(r"NAME\b|# [A-Z]{7,}\b", lambda found: "\n".join(parts[found[0]]), text)
+
+
+def _keeps(model: "Model") -> bool:
+    """Whether inputs or joints that they move have limits, not more than a law can keep."""
+    from servonode.controllers.engine.keeping import MOST_INPUTS, MOST_ROWS
+    from servonode.mechanics.description import JOINT_LIMIT
+
+    moved = {symbol for power in model.inputs.values() for symbol in power.free_symbols}
+    joints = [q for q in model.coordinates if q.rate in moved]
+    ends = {name for each in model.faults if each.requirement.name == JOINT_LIMIT for name in each.requirement.names}
+    rows = sum(2 * bool(q.quantity.rate_limit) + sum(f"{q.name}_{end}" in ends for end in ENDS) for q in joints)
+    any_limits = rows or any(each.quantity.limit for each in model.inputs)
+    return bool(any_limits) and rows <= MOST_ROWS and len(model.inputs) <= MOST_INPUTS
 
 
 def _goals(model: "Model") -> Iterator[tuple[str, float]]:

@@ -13,6 +13,7 @@ from servonode.arrays import Array
 from servonode.closed_loop.gains import resolve_gains, wants_integral
 from servonode.closed_loop.goals import LiveGoal, Target, live_goals, stated_goals
 from servonode.closed_loop.hosts import network_delay
+from servonode.closed_loop.keeping import keeping_of
 from servonode.closed_loop.key_table import key_of
 from servonode.closed_loop.launch_error import KeyRefused, ProgramUnfit, check_names, stated_in
 from servonode.closed_loop.launch_keys import Controller, FrameGoal, LaunchFile, Plant, Times
@@ -31,6 +32,7 @@ from servonode.controllers import (
     programs_of,
 )
 from servonode.controllers.engine.inline_program import POSTURE_RATE
+from servonode.controllers.engine.keeping import Keeping
 from servonode.controllers.engine.signals import Signals, load_signals
 from servonode.controllers.inversion.feedforward import Feedforward
 from servonode.controllers.inversion.summary import Inverted
@@ -145,7 +147,8 @@ def unused_keys(controller: Controller | None, target: Target) -> list[str]:
     """The keys of settings and targets that no residual, goal or posture stated in the launch file contains."""
     if controller is None or controller.program is not None:
         return []
-    stated: list[Any] = [controller.residuals, [_given(goal) for goal in controller.goal.values()]]
+    stated: list[Any] = [each.expression for each in controller.keeps.values()]
+    stated += [controller.residuals, [_given(goal) for goal in controller.goal.values()]]
     stated += [] if controller.posture is None else [controller.posture.joints]
     words = {word for text in _stated_texts(stated) for word in re.findall(r"[A-Za-z_]\w*", text)}
     orders = range(MOST_DERIVATIVES + 1)
@@ -221,12 +224,14 @@ class ControlParts(MachineParts):
             own = OwnLaw(description, OwnKernel(source, options), machine, {})
             _check_own(controller, plant.initial)
             return DerivedLaw(source, options, believed, machine, own)
+        keeping = keeping_of(controller, machine)
         stated = "program" if controller.program else "residuals" if controller.residuals else "goal"
         with stated_in("controller", stated, ProgramUnfit):
             integral, weighted = wants_integral(controller.gains), bool(controller.weights)
             law = load_law(
-                source, machine, believed.key, believed.build, options, {}, controller.damping, integral, weighted
-            )
+                source, machine, believed.key, believed.build, options, {}, controller.damping, integral, weighted,
+                Keeping() if controller.inversion else keeping,  # of the law that acts
+            )  # fmt: skip
         _check_weights(controller.weights, law)
         return DerivedLaw(source, options, believed, machine, law)
 
@@ -306,6 +311,11 @@ def _check_own(controller: Controller, initial: Mapping[str, Any]) -> None:
     if controller.damping:
         text = f"{name}, which solves no equations for its inputs here; leave it out"
         raise KeyRefused("controller", "damping", text)
+    for key in ("limits", "conflict", "keep", "priority"):
+        if (stated := getattr(controller, key)) not in ("clip", "yield", {}):
+            entry = f"{key}.{next(iter(stated))}" if isinstance(stated, dict) else key
+            text = f"{name}: what it gives is the input, which nothing is kept by; leave it out, or keep it there"
+            raise KeyRefused("controller", entry, text)
     if controller.inversion is not None:
         text = f"{name}, and the bounded solution is that of a program's residuals; leave the section out"
         raise KeyRefused("controller.inversion", None, text)

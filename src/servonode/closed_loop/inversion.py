@@ -15,6 +15,7 @@ import numpy as np
 from servonode.arrays import Array
 from servonode.closed_loop.controller_section import Control
 from servonode.closed_loop.goals import Target
+from servonode.closed_loop.keeping import keeping_of
 from servonode.closed_loop.launch_error import KeyRefused, ProgramUnfit, check_names, stated_in
 from servonode.closed_loop.launch_keys import Inversion, Plant
 from servonode.closed_loop.start_on_program import wants_program_start
@@ -171,7 +172,8 @@ def _following(control: Control, signals: Signals, solution: Solution, states: P
     machine = control.law.machine
     held = tuple(machine.description.state_names[i] for i in solution.bounded.held)
     program = TrackingProgram(control.source, held)
-    law = load_law(program, machine, control.believed.key, control.believed.build, control.options, {})
+    believed, keeping = control.believed, keeping_of(control.stated, machine)
+    law = load_law(program, machine, believed.key, believed.build, control.options, {}, keeping=keeping)
     law = law.with_parameters(control.law.parameters)
     own = slice(len(law.initial_states))  # of the program; the servo law may have more behind them
     law.initial_states, law.start_rates = control.law.initial_states[own], control.law.start_rates[own]

@@ -290,6 +290,7 @@ class _Reader:
         table = with_joined_names(self.file, table)
         for text in overrides:
             self._override(table, text)
+            table = with_joined_names(self.file, table)
         return table
 
     def _override(self, table: dict[str, Any], text: str) -> None:
@@ -533,7 +534,9 @@ def joined_key(key: str) -> str:
 
 
 def with_joined_names(file: str, table: dict[str, Any], above: str = "") -> dict[str, Any]:
-    """The table of a launch file, those of parameters flat, their names joined. above: the section that it stands in.
+    """The table of a launch file, those of parameters flat, their names joined, and each keep a table.
+
+    above: the section that it stands in.
 
     Raises:
         LaunchError: a parameter is given by two names.
@@ -546,6 +549,10 @@ def with_joined_names(file: str, table: dict[str, Any], above: str = "") -> dict
                 **section,
                 "parameters": _with_one_name(file, f"{above}{name}.parameters", section["parameters"]),
             }
+    controller = found.get("controller")
+    if isinstance(controller, dict) and isinstance(keeps := controller.get("keep"), dict):
+        tables = {name: {"expression": each} if isinstance(each, str) else each for name, each in keeps.items()}
+        found["controller"] = {**controller, "keep": tables}
     return found
 
 

@@ -419,6 +419,57 @@ class Posture(Section, frozen=True):
     rate: Annotated[Positive, key("the convergence rate of the posture", "1/s")] = 1.0
 
 
+class Keep(Section, frozen=True):
+    """[controller.keep.NAME]: what stays at or above zero; `NAME = "..."` below [controller.keep] is its expression."""
+
+    expression: Annotated[
+        Text | None,
+        key(
+            "what stays at or above zero: as a residual, with min, abs, contact forces and inputs; absent: the numbers "
+            "of a keep of the program, or of limits",
+            derived="part of the law's equations",
+        ),
+    ] = None
+    rate: Annotated[
+        Positive | None,
+        key("how fast it may approach its margin (absent: by period and delay)", "1/s", of="keep", live=CONTROLLER),
+    ] = None
+    brake: Annotated[
+        Positive | None,
+        key(
+            "the deceleration that stopping takes at most, of relative degree 2 (absent: half of what limits allow)",
+            "unit of the keep per s^2",
+            of="keep",
+            live=CONTROLLER,
+        ),
+    ] = None
+    margin: Annotated[
+        Size | None,
+        key(
+            "how far above zero it stays (absent: the program's, else 0)",
+            "unit of the keep",
+            of="keep",
+            live=CONTROLLER,
+        ),
+    ] = None
+    tolerance: Annotated[
+        Positive | None,
+        key(
+            "how far below zero is a fault (absent: the program's, else 1e-3)",
+            "unit of the keep",
+            of="keep",
+            live=CONTROLLER,
+        ),
+    ] = None
+    priority: Annotated[
+        Count | None,
+        key(
+            "the order in which it gives way where not all can be kept: the largest number first (absent: 1)",
+            derived="part of the law's equations",
+        ),
+    ] = None
+
+
 class Controller(Section, frozen=True):
     """[controller]: the program and its period; without this section the inputs are zero and there is no watchdog."""
 
@@ -479,7 +530,43 @@ class Controller(Section, frozen=True):
         dict[str, float],
         key("the weights of the inputs' squares in a least norm, by input (absent: 1)", of="weight", live=CONTROLLER),
     ] = {}
+    limits: Annotated[
+        Literal["clip", "keep"],
+        key(
+            "what the law makes of the limits of inputs: clip asks for what it wants, which is cut; keep asks for the "
+            "best within them, and keeps the ranges of joints that the machine's file has",
+            derived="part of the law's equations",
+        ),
+    ] = "clip"
+    conflict: Annotated[
+        Literal["yield", "fault"],
+        key(
+            "what happens where not all can be kept: something gives way, or the law stops",
+            derived="part of the law's equations",
+        ),
+    ] = "yield"
+    keep: Annotated[
+        dict[str, Text | Keep],
+        key(
+            "what is kept at or above zero, before the residuals: expressions, or tables with numbers",
+            derived="part of the law's equations",
+            apart=True,
+        ),
+    ] = {}
+    priority: Annotated[
+        dict[str, Count],
+        key(
+            "the order of the residuals where they cannot all be followed, 1 first (absent: the program's, else 1)",
+            derived="part of the law's equations",
+            apart=True,
+        ),
+    ] = {}
     inversion: Inversion | None = None
+
+    @property
+    def keeps(self) -> dict[str, Keep]:
+        """What is kept by name, a text as the table with this expression."""
+        return {name: Keep(each) if isinstance(each, str) else each for name, each in self.keep.items()}
 
 
 class Estimator(Section, frozen=True):

@@ -16,6 +16,7 @@ from servonode.bus.topology import PLANT, TARGET
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.controller_section import SETTINGS, Control
 from servonode.closed_loop.gains import MATRICES, PERTURBATION, SECTION
+from servonode.closed_loop.keeping import SECTION as KEEP
 from servonode.closed_loop.key_table import key_of
 from servonode.closed_loop.launch_error import KeyRefused, ProgramUnfit, naming_file
 from servonode.closed_loop.machine_section import check_safe_action
@@ -83,7 +84,8 @@ def parameters_of(closed_loop: ClosedLoop) -> dict[str, Parameter]:
     """What may change in a run of this closed loop, by dotted key of the launch file."""
     control, found = closed_loop.control, list[Parameter]()
     if control is not None:
-        found += [*_gains(control), *_settings(control), *_believed(control), *_weights(control), *_goals(closed_loop)]
+        found += [*_gains(control), *_settings(control), *_believed(control), *_weights(control), *_keeps(control)]
+        found += _goals(closed_loop)
     found += _limits(closed_loop)
     return {each.key: each for each in found if not _closed(closed_loop, each.key)}
 
@@ -149,6 +151,19 @@ def _weights(control: Control) -> Iterator[Parameter]:
     if law.description.weighted:
         for name, value in zip(law.machine.description.input_names, law.weights.tolist(), strict=True):
             yield Parameter(f"controller.weights.{name}", value, "1", f"weight of {name}", 0.0, above=True)
+
+
+def _keeps(control: Control) -> Iterator[Parameter]:
+    """The numbers of what is kept that its relative degree has."""
+    for each in control.law.description.keeps:
+        unit, numbers = each.quantity.unit, control.law.keep_numbers[each.quantity.name]
+        stated = [("margin", unit, "how far above zero {} stays"), ("tolerance", unit, "how far below zero {} faults")]
+        stated += [("rate", "1/s", "how fast {} may approach its margin")] * any(each.degrees)
+        stated += [("brake", f"{unit}/s^2", "the deceleration that stopping {} takes at most")] * (2 in each.degrees)
+        for word, unit_of_it, text in stated:
+            value, key = getattr(numbers, word), f"{KEEP}.{each.quantity.name}.{word}"
+            said = text.format(each.quantity.name)
+            yield Parameter(key, value, unit_of_it, said, 0.0, above=word != "margin")
 
 
 def _goals(closed_loop: ClosedLoop) -> Iterator[Parameter]:

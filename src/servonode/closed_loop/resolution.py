@@ -1,6 +1,7 @@
 """The parts of a resolved launch file beside machine and control: safety, drives, sensors, faults, simulation."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from servonode.closed_loop.estimation import Estimation, Sensing, estimation_of,
 from servonode.closed_loop.goals import LiveGoal, jumps
 from servonode.closed_loop.hosts import check_hosts
 from servonode.closed_loop.inversion import examine_inversion, inverted
+from servonode.closed_loop.keeping import with_keeping
 from servonode.closed_loop.launch_error import KeyRefused, ProgramUnfit, choices, naming_file, stated_in, unknown
 from servonode.closed_loop.launch_keys import LARGEST, InjectedFault, LaunchFile
 from servonode.closed_loop.machine_section import (
@@ -108,7 +110,11 @@ class Resolution(ControlParts):
     def control(self) -> Control | None:
         """The controller's half of the run; None: the inputs are zero."""
         control, _ = self._followed
-        return placed(control, self.launch, self.safety, self.start) if control else None
+        if control is None:
+            return None
+        timing, limits = (control.times.period, control.delay), self.safety.limits.value
+        law = with_keeping(control.law, control.stated, timing, limits, self.start, control.goal(0.0))
+        return placed(replace(control, law=law), self.launch, self.safety, self.start)
 
     @cached_property
     def sensing(self) -> Sensing | None:
@@ -269,6 +275,10 @@ class Resolution(ControlParts):
             if each.is_unbounded:
                 text = f"{each.name} has neither range nor rate: one wrong value moves the machine as far as "
                 found.add("warn", "goal", f"{text}plant.safety lets it; give one of them")
+        described = control.law.description
+        if described.limited and not described.keeps and not np.isfinite(self.safety.limits.value).any():
+            text = "no input has a limit that controller.limits could keep; give one in [plant.actuator] or "
+            found.add("warn", "limits", f"{text}[plant.safety], or leave it out")
         for key in unused_keys(launch.controller, launch.target):
             found.add("warn", "goal", f"{key} is used by no residual")
         for text in jumps(launch.target, control.targets, launch.times.duration):

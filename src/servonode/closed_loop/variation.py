@@ -71,7 +71,8 @@ def unit_of(closed_loop: ClosedLoop, key: str) -> str:
         check_names(known.table, known.names[:1], units)
     if known.unit not in ("", "SI") and "unit" not in known.unit:
         return known.unit
-    return units[known.names[0]] + ("/s" if known.unit.endswith("per s") else "")
+    _, per, time = known.unit.partition(" per ")
+    return units[known.names[0]] + per.replace(" per ", "/") + time
 
 
 def stated_number(launch: LaunchFile, key: str) -> float | None:
@@ -121,6 +122,8 @@ def _units(closed_loop: ClosedLoop, of: str) -> dict[str, str] | None:
             return {base: settings[f"{base}_{at}"] for base, _, at in entries if at.isdigit()} | settings
         case "gain":
             return dict.fromkeys(gain_names([each.name for each in program.residuals]), "1/s")
+        case "keep":
+            return {each.quantity.name: each.quantity.unit for each in program.keeps}
         case "target":
             return dict.fromkeys(program.targets, "SI")
     return None

@@ -47,7 +47,8 @@ ARITY = {"atan2": (2, 2), "max": (2, MAX_ARGUMENTS), "min": (2, MAX_ARGUMENTS)} 
 PLACES = ("x", "y", "z", "x_dot", "y_dot", "z_dot")  # of a frame, in the ground's axes, as `tool.x`
 RATES_OF_TURN = ("omega_x", "omega_y", "omega_z")
 AXES = ("axis_x", "axis_y", "axis_z")  # of a frame, for angle(...) alone
-OF_FRAMES = {"distance": "two frames, such as distance(tool, ground)",
+OF_FRAMES = {"distance": "two frames, or a frame and a place in numbers, such as distance(tool, ground) or "
+                         "distance(tool, (0.4, 0, 0.3))",
              "angle": "two axes, such as angle(tool.axis_z, ground.axis_z)"}  # fmt: skip
 OPERATORS: dict[type, str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}  # ** apart
 SMOOTH_INSTEAD = {
@@ -320,6 +321,14 @@ class _Builder:
         match name, arguments:
             case "distance", [ast.Name(id=one), ast.Name(id=other)]:
                 pair = [self._frame(node, each) for each in (one, other)]
+            case "distance", [ast.Name(id=one), ast.Tuple(elts=[_, _, _] as entries)]:
+                numbers = [
+                    each.value for each in (self.build(each, NESTING) for each in entries) if each.value is not None
+                ]
+                if len(numbers) < len(entries):
+                    text = "write the root of a sum of squares, as sqrt((tool.x - x)**2 + (tool.y - y)**2)"
+                    raise self._error("a place in distance is no number", node, text)
+                pair = [self._frame(node, one), f"({', '.join(f'{float(each):.17g}' for each in numbers)})"]
             case "angle", [ast.Attribute(ast.Name(one), first), ast.Attribute(ast.Name(other), second)]:
                 pair = [self._attribute(node, each, axis, AXES) for each, axis in ((one, first), (other, second))]
             case _:

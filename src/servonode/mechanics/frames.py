@@ -3,6 +3,7 @@
 All are straight-line programs (`straight_line`), which the law differentiates twice along the motion.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import sympy
@@ -100,7 +101,10 @@ def quantity(model: Model, text: str) -> Expr:
     if not inside:
         frame, _, attribute = text.partition(".")
         return named(_attribute(find_frame(model, frame), attribute))
-    one, other = inside.rstrip(")").split(", ")
+    one, _, other = inside.removesuffix(")").partition(", ")
+    if function == "distance" and other.startswith("("):
+        place = sympy.Matrix([sympy.Float(each, 17) for each in other.strip("()").split(", ")])
+        return distance(find_frame(model, one), replace(find_frame(model, GROUND), position=place))
     if function == "distance":
         return distance(find_frame(model, one), find_frame(model, other))
     stated = ((find_frame(model, frame), axis) for frame, _, axis in (one.partition("."), other.partition(".")))

@@ -484,19 +484,25 @@ def parameter(
     return Parameter(quantity)
 
 
-def input_(name: str, description: str, unit: str = "1", *, limit: float | None = None) -> Input:
+def input_(
+    name: str, description: str, unit: str = "1", *, limit: float | None = None, at_least: float | None = None
+) -> Input:
     """A commanded generalized force; `Model(inputs=)` has the rate on which it does work.
 
-    limit: the largest magnitude that may reach the machine (`plant.safety.limit` overrides).
+    limit: the largest magnitude that may reach the machine (`plant.safety.limit` overrides). at_least: the least
+    value, 0 of what only pushes or pulls: a law then needs `controller.limits = "keep"`.
 
     Raises:
-        ModelError: the limit is not a positive number.
+        ModelError: the limit is not a positive number, or the least value is above 0, where a stop is.
 
     >>> from servonode.mechanics import input_
     >>> input_("N", "torque of the motor", "N m").quantity.unit
     'N m'
     """
-    return Input(quantity_of("input", name, description, unit, limit=limit))
+    made = Input(quantity_of("input", name, description, unit, limit=limit, at_least=at_least))
+    if at_least is not None and not at_least <= 0:
+        raise ModelError(f"input {name}: at_least={at_least}, but a stop is 0; give 0, or less", here())
+    return made
 
 
 def reaction(name: str, description: str, unit: str = "N") -> Reaction:

@@ -74,7 +74,7 @@ class ChangedParameters:
             return TOO_LATE
         return Change(
             {key: float(value) for key, value in values.items()},
-            [math.inf if each is None else float(each) for each in numbers],
+            infinite([math.inf if each is None else float(each) for each in numbers]),
         )
 
     def note(self, values: Mapping[str, float]) -> None:
@@ -85,6 +85,11 @@ class ChangedParameters:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def infinite(numbers: Iterable[float]) -> list[float]:
+    """The numbers of a message, of which the largest, which it can hold, stand for infinite ones."""
+    return [math.copysign(math.inf, each) if abs(each) == LARGEST else each for each in numbers]
 
 
 def start_id() -> int:
@@ -198,7 +203,7 @@ class Node:
         except ValueError as error:
             return {"refused": str(error)}
         parameters.note(change.values)
-        numbers = [min(each, LARGEST) for each in change.numbers]
+        numbers = [max(-LARGEST, min(each, LARGEST)) for each in change.numbers]
         self.changed = self.outbox.send(Parameters, k, t, values=dict(parameters.values), numbers=numbers)
         return {"done": True, "k": k, "t": t, **parameters.as_dict()}
 
@@ -206,7 +211,7 @@ class Node:
         """Compute with the numbers that were changed before this node was restarted."""
         if self.parameters is None or changed.numbers is UNSET:
             return
-        self.use([math.inf if each == LARGEST else each for each in changed.numbers])
+        self.use(infinite(changed.numbers))
         self.parameters.note(changed.values)
         self.changed = self.outbox.send(
             Parameters, changed.k, changed.t, values=changed.values, numbers=changed.numbers

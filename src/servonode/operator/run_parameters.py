@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from servonode.bus import BusError
+from servonode.bus.messages import LARGEST
 from servonode.bus.topology import GET, NODES, PLANT, SET
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import launch_of_table
@@ -98,7 +99,7 @@ class RunParameters:
         return acting
 
     def _send(self, new: ClosedLoop, node: str, values: dict[str, float], revision: int) -> Acting:
-        numbers = [each if np.isfinite(each) else None for each in numbers_of(new, node).tolist()]
+        numbers = np.clip(numbers_of(new, node), -LARGEST, LARGEST).tolist()  # which stand for infinite ones
         answer = ask(self.run, node, SET, values=values, numbers=numbers, revision=revision)
         return Acting(node, values, int(answer["k"]), float(answer["t"]))
 

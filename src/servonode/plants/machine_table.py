@@ -61,6 +61,7 @@ class StatedInput(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     unit: Annotated[str | None, stated("its unit (absent: N or N m where it acts on the rate of a coordinate)")] = None
     description: Description = ""
     limit: Annotated[Size | None, stated("its largest magnitude", "its unit")] = None
+    at_least: Annotated[float | None, stated("its least value, 0 of what only pushes or pulls", "its unit")] = None
 
 
 class StatedForce(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -30,6 +30,7 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.known_code import digest
 from servonode.nodes.answerer import MOST_GOALS
 from servonode.nodes.controller_node import ControllerNode
+from servonode.nodes.node import infinite
 from servonode.record.bag import Bag
 from servonode.record.write import BagError, provenance
 
@@ -265,7 +266,7 @@ class _Player:
         change = self.changes.get(self._change_of(recorded))
         if change is not self._node.changed and change is not None and change.numbers is not UNSET:
             self._node.changed = change
-            self._node.answerer.use(np.array(change.numbers))
+            self._node.answerer.use(np.array(infinite(change.numbers)))
         self._feed_states(recorded)
         self._node.work()
         commands = [message for _, message in self._answers.receive() if isinstance(message, Command)]

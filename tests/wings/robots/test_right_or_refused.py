@@ -206,9 +206,9 @@ BALL = body("b", '<joint name="q" type="ball"/>')
 PID = '<extension><plugin plugin="mujoco.pid"><instance name="p"/></plugin></extension>'
 ONE = body("a", hinge("j"))
 REFUSED = {
-    "a motor that only pushes": (
-        mjcf(ONE, motors('name="m" joint="j" gear="2" ctrlrange="0 3"')),
-        'actuator "m": its input has the range 0 to 3; an input acts in both directions, and a stop is zero: give',
+    "a motor that never stops": (
+        mjcf(ONE, motors('name="m" joint="j" gear="2" ctrlrange="1 3"')),
+        'actuator "m": its input has the range 1 to 3; an input acts in both directions or upwards, and a stop is zero',
     ),
     "a brake": (mjcf(ONE, motors('name="m" joint="j" forcerange="-3 -1"')), "its input has the range -3 to -1"),
     "a joint that limits the sum of two motors": (

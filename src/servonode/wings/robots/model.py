@@ -255,7 +255,10 @@ class _Machine:
                 stated += f"_{word}"
             name = self._name(stated, f'actuator "{motor.name}"')
             gear = self._parameter(f"{name}_gear", f"gear of {name}", "1", motor.gear) if motor.gear != 1 else 1
-            made = input_(name, f"{word} at {joint.name}", UNITS[joint.kind][1], limit=self._limit(motor, joint))
+            limits: dict[str, Any] = {"limit": self._limit(motor, joint)}
+            if motor.range and motor.range[0] == 0:
+                limits["at_least"] = 0
+            made = input_(name, f"{word} at {joint.name}", UNITS[joint.kind][1], **limits)
             inputs[made] = gear * rate
         return inputs
 
@@ -276,9 +279,12 @@ class _Machine:
             )
         low, high = motor.range
         shown = f"its input has the range {low:g} to {high:g}"
+        if low == 0 < high:
+            return high
         if not low < 0 < high:
-            text = "an input acts in both directions, and a stop is zero"
-            remedy = "give a range on both sides of zero, or name the joints of other motors in [plant.robot] motors"
+            text = "an input acts in both directions or upwards, and a stop is zero"
+            remedy = "give a range from zero or less to above it, or name the joints of other motors in [plant.robot] "
+            remedy += "motors"
             raise RobotError(f"{where}: {shown}; {text}: {remedy}")
         if -low != high:
             self.notes.append(f'actuator "{motor.name}": {shown}, of which {min(-low, high):g} acts in both directions')
