@@ -27,8 +27,10 @@ KEPT: Mapping[str, tuple[Mapping[str, str], tuple[int, ...]]] = {
     "sphero_pursuit": ({"spin": "3 - Omega_0**2 - Omega_1**2", "upright": "q_0"}, (1, 2)),
     "snowboarder_carve": ({"lean": "1.2 - abs(theta)"}, (2, 2)),
     "examples/elastic_arm/arm": ({"link": "1.2 - q", "motor": "2 - p", "speed": "4 - q_dot"}, (2, 4, 1)),
-    "examples/crane/crane": ({"swing": "0.3 - abs(theta)", "deep": "2 - l*cos(theta)"}, (2, 2, 2)),
-    "examples/quadrotor/quadrotor": ({"tilt": "0.3 - theta", "high": "z + 0.5", "far": "5 - x"}, (2, 2, 2)),
+}
+EXTENDED: Mapping[str, tuple[Mapping[str, str], tuple[int, ...]]] = {  # of which integrators determine an input
+    "examples/crane/crane": ({"swing": "0.3 - abs(theta)", "deep": "5 - l*cos(theta)", "taut": "S"}, (2, 2, 4, 2)),
+    "examples/quadrotor/quadrotor": ({"tilt": "0.3 - theta", "high": "z + 0.5", "push": "9 - tau"}, (2, 4, 0)),
 }
 
 
@@ -84,6 +86,33 @@ def test_a_row_is_what_its_last_function_does_along_the_motion(file: str) -> Non
             found = now[:, 4:] @ u - now[:, 2]
             wanted = (ahead[:, 1] - behind[:, 1]) / (2 * e) + RATE * now[:, 1]
             assert_allclose(found, wanted, rtol=1e-5, atol=1e-5 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("file", EXTENDED)
+def test_a_row_of_a_law_with_integrators_is_one_of_its_unknowns(file: str) -> None:
+    closed_loop, (keeps, degrees) = loop_of(file), EXTENDED[file]
+    law, machine, t, e = law_of(closed_loop, keeps), closed_loop.machine, 0.3, 1e-5
+    assert tuple(r for each in law.description.keeps for r in each.degrees) == degrees
+    rng, part = np.random.default_rng(1), law.goal_layout.states
+    for _ in range(3):
+        x, y, rates = closed_loop.start.copy(), closed_loop.goal(t), np.zeros(part.stop - part.start)
+        x[: machine.n_state] += rng.uniform(-0.1, 0.1, machine.n_state)
+        y[part] = rng.uniform(0.0, 9.0, len(rates))
+        u = law.evaluate(t, x, y).inputs
+        law.kernel.state_rates(t, x, y, law.c, rates)
+        ahead, now, behind = (_rows_at(law, closed_loop, t + h, x, u, y[part] + h * rates, h) for h in (e, 0, -e))
+        held = int(np.flatnonzero([each.name in ("M_w", "T") for each in machine.description.inputs])[0])
+        unknowns = u.copy()
+        unknowns[held] = rates[-1]
+        wanted = (ahead[:, 1] - behind[:, 1]) / (2 * e) + RATE * now[:, 1]
+        wanted[np.array(degrees) == 0] = 9 - u[1]
+        assert_allclose(now[:, 4:] @ unknowns - now[:, 2], wanted, rtol=1e-5, atol=1e-5 * np.abs(wanted).max())
+
+
+def _rows_at(law: ServoLaw, closed_loop: ClosedLoop, t: float, x: Array, u: Array, states: Array, h: float) -> Array:
+    y = closed_loop.goal(t)
+    y[law.goal_layout.states] = states
+    return law.keep_rows(t, moved(closed_loop.machine, t - h, x, u, h) if h else x, y)
 
 
 def test_contact_forces_are_those_of_the_full_form() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import sympy
 
 from servonode.controllers.engine.extension import Extension, Key
+from servonode.controllers.engine.keep_source import Kept, kept_inputs, limited_by_integrators, rows_of, scaled
 from servonode.controllers.engine.kernels import LawKernel
 from servonode.controllers.engine.law_solve import solve_texts
 from servonode.controllers.engine.law_texts import arguments, follow_text
@@ -48,6 +49,8 @@ class Texts:
         self._atoms, self._bound = _shared(servo, extension), set[Expr]()
         block.lines += [f"    a = empty({len(self._atoms)})", "    atoms(t_, x, y, c, a)"]
         self._known: dict[Key, str] = {}
+        self.free: list[str] = []  # the unknowns without what is kept
+        self.kept: Kept | None = None
         self.W = [[self.text(each) for each in row] for row in extension.matrix()]
 
     def text(self, expression: Expr) -> str:
@@ -69,11 +72,28 @@ class Texts:
         """Find all unknowns; the texts of the condition number and of the determinant."""
         sides = [self.text(self.demand(i) - each.drift) for i, each in enumerate(self.extension.chains)]
         found, condition, determinant = solve_texts(self.block, self.W, sides, self._single_condition())
+        if self.servo.keeping:
+            self.free, self.kept = found, self._kept(found)
+            found = self.kept.tau
         self._known = dict(zip(self.extension.unknowns, found, strict=True))
         for key, held in reversed(self.extension.held.items()):  # a share is of what was held later, or never
             shares = [("-", self.text(share), self._known[other]) for other, share in held.shares.items()]
             self._known[key] = self.block.let(emit.combine(shares, self.text(held.value)))
         return condition, determinant
+
+    def _kept(self, found: list[str]) -> Kept:
+        """The unknowns nearest to these that keep all, so that integrators go on from what is kept."""
+        servo, extension, own = self.servo, self.extension, []
+        rates = [gain_symbol(each.quantity.name) for each in servo.program.residuals]
+        gains = [self.text(rate**r) for rate, r in zip(rates, extension.relative_degrees, strict=True)]
+        goals = [scaled(self.block, gain, row) for gain, row in zip(gains, self.W, strict=True)]
+        for k in limited_by_integrators(servo):
+            row, value = extension.put_in({("input", k): sympy.Integer(1)}, sympy.Integer(0))
+            text, A = self.text(value), [self.text(row.get(key, 0)) for key in extension.unknowns]
+            low, high = self.block.evaluate(limit_symbols(list(servo.equations.model.inputs)[k].name))
+            own.append((A, self.block.let(f"max({low}, -1e300) - {text}")))
+            own.append(([self.block.let(f"-{each}") for each in A], self.block.let(f"{text} - min({high}, 1e300)")))
+        return kept_inputs(servo, self.block, rows_of(servo, self.block, None, self.text), goals, found, own)
 
     def _single_condition(self) -> str:
         """norm(J) norm(R) / norm(W) of a single residual."""

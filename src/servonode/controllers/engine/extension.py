@@ -86,6 +86,15 @@ class Extension:
         rates = [("rate", i) for i in range(len(self.integrators))]
         return [each for each in (*inputs, *rates) if each not in self.held]
 
+    def put_in(self, row: Row, drift: Expr) -> tuple[Row, Expr]:
+        """A row over all inputs and rates, and its drift, over the unknowns: what integrators determine is drift."""
+        for key, held in reversed(self.held.items()):  # a share is of what was held later, or never
+            coefficient = row.pop(key, ZERO)
+            drift += coefficient * held.value
+            for other, share in held.shares.items():
+                row[other] = row.get(other, ZERO) - coefficient * share
+        return row, drift
+
     @property
     def relative_degrees(self) -> tuple[int, ...]:
         """The vector relative degree."""
@@ -167,11 +176,7 @@ class _Structure:
 
     def _put(self, chain: Chain, row: Row, drift: Expr) -> None:
         """Give a chain its row over the unknowns: what integrators determine goes into the drift."""
-        for key, held in reversed(self.it.held.items()):  # a share is of what was held later, or never
-            coefficient = row.pop(key, ZERO)
-            drift += coefficient * held.value
-            for other, share in held.shares.items():
-                row[other] = row.get(other, ZERO) - coefficient * share
+        row, drift = self.it.put_in(row, drift)
         found = {key: self._without_zeros(self.line.define(each)) for key, each in row.items()}
         chain.row = {key: each for key, each in found.items() if each != 0}
         chain.drift = self._without_zeros(self.line.define(drift))

@@ -12,7 +12,7 @@ from typing import Any
 import sympy
 
 from servonode.controllers.engine.differentiation import CLEAR, check_symbols, moving_of, reached_at_once, row_of
-from servonode.controllers.engine.extension import Chain
+from servonode.controllers.engine.extension import Chain, Extension, Row
 from servonode.controllers.engine.motion import Motion
 from servonode.controllers.engine.program import Keep, Program, Residual
 from servonode.controllers.engine.resolution import Resolution
@@ -34,10 +34,10 @@ class Face:
     """One smooth face of a keep, by its number among those of the program.
 
     Of relative degree 1 and 2: f, f_dot, J (n_v) and delta as of a residual. `chain`: f, f', ... as atoms of `motion`,
-    where the law has an extension or the relative degree is above 2; its row has a coefficient for each input, J the
-    slope of the last derivative by the velocities. Of
-    relative degree 0: f is the part without forces, J by the accelerations, then coefficients of inputs and of contact
-    forces (absent: the face contains none).
+    where the law has an extension or the relative degree is above 2; its row has a coefficient for each input, or for
+    each unknown of the extension, J the slope of the last derivative by the velocities. Of relative degree 0:
+    f is the part without forces, J by the accelerations, then coefficients of inputs and of contact forces (absent: the
+    face contains none).
     """
 
     keep: int
@@ -70,25 +70,28 @@ class Face:
         return self.motion.line.symbols(self.atoms) if self.motion else set()
 
 
-def faces_of(equations: Equations, program: Program, resolved: Resolution, motion: Motion | None) -> tuple[Face, ...]:
-    """The faces of all that a program keeps; `motion`: of a law with an extension.
+def faces_of(
+    equations: Equations, program: Program, resolved: Resolution, extension: Extension | None
+) -> tuple[Face, ...]:
+    """The faces of all that a program keeps.
 
     Raises:
         ModelError: an expression contains an unknown symbol, is not linear in forces, jumps, allows two separate parts,
             or is reached by no input.
     """
-    moving = None
+    motion = extension.motion if extension else None
     found = []
     for i, each in enumerate(program.keep):
         for part in smooth_parts(each.expression, f"keep {each.quantity.name}", each.place):
-            face = _at_once(equations, program, resolved, replace(each, expression=part), i)
-            if face is None and motion is None:
-                face = _like_a_residual(equations, program, resolved, replace(each, expression=part), i)
-            if face is None:
+            stated = replace(each, expression=part)
+            face = _at_once(equations, program, resolved, stated, i)
+            if face is None and extension is None:
+                face = _like_a_residual(equations, program, resolved, stated, i)
+            if face is None or (extension and extension.held):
                 if motion is None:
-                    moving = moving or moving_of(equations, program, resolved, 2 * len(equations.model.state))
+                    moving = moving_of(equations, program, resolved, 2 * len(equations.model.state))
                     motion = Motion(equations, resolved, moving)
-                face = _chained(equations, program, resolved, motion, replace(each, expression=part), i)
+                face = _chained(equations, program, resolved, motion, extension, stated, i, face)
             found.append(face)
     return tuple(found)
 
@@ -177,25 +180,52 @@ def _like_a_residual(equations: Equations, program: Program, resolved: Resolutio
     return Face(i, degree, f, f_dot, J, delta)
 
 
-def _chained(equations: Equations, program: Program, resolved: Resolution, motion: Motion, keep: Keep, i: int) -> Face:
-    """The face of any relative degree, as atoms of the motion.
+def _chained(
+    equations: Equations,
+    program: Program,
+    resolved: Resolution,
+    motion: Motion,
+    extension: Extension | None,
+    keep: Keep,
+    i: int,
+    at_once: Face | None,
+) -> Face:
+    """The face of any relative degree, as atoms of the motion; at_once: what it is with inputs that act at once.
+
+    With an extension its unknowns take the place of the inputs: so its integrators know what is kept.
 
     Raises:
         ModelError: no input reaches it.
     """
-    name, points = keep.quantity.name, GenericPoints(motion.line.definitions_of)
-    stated = resolved(keep.expression)
-    check_symbols(equations, program, stated, f"keep {name}", keep.place)
-    derivatives = [motion.line.define(stated)]
-    for _ in range(len(equations.model.state) + len(program.states)):
-        slope = motion.gradient(derivatives[-1])
-        row = [motion.by_input(k, slope) for k in range(len(motion.R))]
-        if _is_reached(points, row, slope, motion):
-            chain = Chain(
-                derivatives, motion.drift(derivatives[-1]), {("input", k): each for k, each in enumerate(row)}
-            )
-            return Face(i, len(derivatives), derivatives[0], J=slope, motion=motion, chain=chain)
-        derivatives.append(motion.drift(derivatives[-1]))
+    name, points, define = keep.quantity.name, GenericPoints(motion.line.definitions_of), motion.line.define
+    derivatives, slope, own, row, drift = list[Expr](), list[Expr](), list[Expr](), Row(), ZERO
+    if at_once is None:
+        stated = resolved(keep.expression)
+        check_symbols(equations, program, stated, f"keep {name}", keep.place)
+        derivatives.append(define(stated))
+    elif at_once.by_force:
+        text = f"program {program.name}, keep {name}: its law has integrators, with which no contact force is kept"
+        raise ModelError(f"{text}; keep an expression of states, accelerations and inputs", keep.place)
+    else:
+        slope, own = [define(each) for each in at_once.J], [define(each) for each in at_once.by_input]
+        drift = define(at_once.f) + motion.line.dot(slope, motion.a0)
+    integrators = extension.integrators if extension else ()
+    for _ in range(len(equations.model.state) + len(program.states) + len(integrators)):
+        if derivatives:
+            slope = [ZERO if points.zero(each) else each for each in motion.gradient(derivatives[-1])]
+            own, drift = [], motion.drift(derivatives[-1])
+            row = {("rate", n): motion.partial(derivatives[-1], each.symbol) for n, each in enumerate(integrators)}
+        row |= {("input", k): motion.by_input(k, slope) + sum(own[k : k + 1]) for k in range(len(motion.R))}
+        row, drift = extension.put_in(row, drift) if extension else (row, drift)
+        row, drift = {key: define(each) for key, each in row.items()}, define(drift)
+        drift = ZERO if points.zero(drift) else drift
+        moved = [each for (kind, _), each in row.items() if kind == "input"]
+        if _is_reached(points, moved, [*slope, *own], motion) or not all(
+            points.zero(each) for (kind, _), each in row.items() if kind == "rate"
+        ):
+            chain = Chain(derivatives, drift, row)
+            return Face(i, len(derivatives), (derivatives or [drift])[0], J=slope, motion=motion, chain=chain)
+        derivatives.append(drift)
     text = (
         f"program {program.name}, keep {name}: no input of {equations.model.name} moves it or a derivative of it, so "
     )

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from math import comb
 from typing import Any
 
+import sympy
+
 from servonode.controllers.engine.faces import Face
 from servonode.controllers.engine.law_texts import Texts, dot
 from servonode.controllers.engine.program import keep_symbols, limit_symbols, weight_symbol
@@ -15,14 +17,23 @@ from servonode.mechanics.emit import Block
 from servonode.mechanics.machine_source import unpack_lower
 
 Expr = Any
+ZERO = sympy.Integer(0)
 AtomText = Callable[[Expr], str]
 ROUNDING = 1e-9  # share of its terms below which a row is 0
 
 
-def solver_text(servo: Servo, goals: int) -> str:
+def solver_text(servo: Servo) -> str:
     """The functions of the solver, for a law's numbers of inputs, goals and rows; none of them is empty."""
-    sizes = {"n_tau": len(servo.equations.model.inputs), "n_goals": max(goals, 1), "n_rows": max(len(servo.faces), 1)}
+    n_goals = 0 if servo.program.inputs else len(servo.f)
+    n_rows = len(servo.faces) + 2 * len(limited_by_integrators(servo))
+    sizes = {"n_tau": len(servo.equations.model.inputs), "n_goals": max(n_goals, 1), "n_rows": max(n_rows, 1)}
     return library_text("nearest", {}, sizes)
+
+
+def limited_by_integrators(servo: Servo) -> list[int]:
+    """The inputs with limits that an extension's integrators determine."""
+    held = servo.extension.held if servo.extension and servo.limited else ()
+    return [k for k in range(len(servo.equations.model.inputs)) if ("input", k) in held]
 
 
 @dataclass(frozen=True)
@@ -108,11 +119,13 @@ class FaceTexts:
         """(d/dt + k)^r h >= 0, of relative degree 2 as `_second`."""
         block, motion, r = self.block, face.motion, face.degree
         assert motion is not None
-        h, *derivatives = map(self.atom, face.chain.derivatives)
         slope, drift = [self.atom(each) for each in face.J], self.atom(face.chain.drift)
+        h, *derivatives = [*map(self.atom, face.chain.derivatives), *([] if r else [drift])]
         responses = [[self.atom(each) for each in response] for response in motion.R]
-        A = [self.atom(each) for each in face.chain.row.values()]
-        A = self._cleaned(A, f"({_size(slope)})*{self._strength(responses, chain=True)}")
+        extension, keys = self.servo.extension, list(face.chain.row)
+        A = [self.atom(face.chain.row.get(key, ZERO)) for key in (extension.unknowns if extension else keys)]
+        if r and all(kind == "input" for kind, _ in keys):
+            A = self._cleaned(A, f"({_size(slope)})*{self._strength(responses, chain=True)}")
         k, _, margin, *_ = numbers = self._numbers(face)
         if r == 2:
             return self._second(face, numbers, h, derivatives[0], A, drift)
@@ -124,6 +137,8 @@ class FaceTexts:
             powers = ["*".join([str(float(comb(n, j))), *[k] * (n - j)]) for j in range(n)]
             return block.let(emit.combine(("+", p, d) for p, d in zip(powers, below[:n], strict=True)))
 
+        if r == 0:
+            return FaceRow(face, h, less, less, A, block.let(f"-{less}"))
         last = less if r == 1 else block.let(f"{combined(r - 1)} + {below[r - 1]}")
         return FaceRow(face, h, less, last, A, block.let(f"-{drift} - {combined(r)}"))
 
@@ -139,6 +154,21 @@ class FaceTexts:
             return list(A)
         factor = self.block.let(f"0.0 if {_size(A)} < {ROUNDING!r}*({reach}) else 1.0")
         return [each if emit.is_zero(each) else self.block.let(f"{factor}*{each}") for each in A]
+
+
+def rows_of(servo: Servo, block: Block, texts: Texts | None, atom: AtomText | None) -> list[FaceRow]:
+    """The rows of the faces; texts: the terms of the law, emitted here where they are needed, and so are atoms."""
+    if texts is None and not all(face.motion for face in servo.faces):
+        texts = Texts(servo, block, [])
+    if atom is None:
+        line, done = next((face.motion.line for face in servo.faces if face.motion), None), set[Expr]()
+
+        def atom(each: Expr) -> str:
+            assert line is not None
+            line.emit(block, [each], done)
+            return block.evaluate([each])[0]
+
+    return FaceTexts(servo, block, texts, atom).rows()
 
 
 def _size(texts: Sequence[str]) -> str:
@@ -190,41 +220,52 @@ class Kept:
     tests: list[str]
 
 
-def kept_inputs(servo: Servo, block: Block, rows: Sequence[FaceRow], W: list[list[str]], tau: list[str]) -> Kept:
-    """Emit the nearest inputs that keep all: `keeping` is then the solver's status. W: rows of the residuals, by K0."""
+def kept_inputs(
+    servo: Servo,
+    block: Block,
+    rows: Sequence[FaceRow],
+    goals: list[list[str]],
+    tau: list[str],
+    own: Sequence[tuple[list[str], str]] = (),
+) -> Kept:
+    """Emit the nearest inputs that keep all: `keeping` is then the solver's status.
+
+    goals: rows of the residuals, see `scaled`. Of an extension tau are its unknowns, and `own` rows a, b of the limits
+    of inputs that its integrators determine.
+    """
     model, program = servo.equations.model, servo.program
-    n, n_rows, n_goals = len(tau), max(len(rows), 1), max(len(W), 1)
+    n, n_rows, n_goals = len(tau), max(len(rows) + len(own), 1), max(len(goals), 1)
     sizes = {"kept": n, "lower": n, "upper": n, "shares": n, "ranks": n_rows, "bounds": n_rows, "acts": n_rows,
              "levels": n_goals}  # fmt: skip
     block.lines += [f"    {name} = empty({size})" for name, size in sizes.items()]
     block.lines += [f"    rows = empty(({n_rows}, {n}))", f"    goals = empty(({n_goals}, {n}))"]
-    limits = [limit_symbols(u.name) for u in model.inputs]
-    for name, values in (("lower", [each[0] for each in limits]), ("upper", [each[1] for each in limits])):
-        block.store(
-            name,
-            block.evaluate(values) if servo.limited else ["-1e300*1e300" if name == "lower" else "1e300*1e300"] * n,
-        )
+    unknowns = servo.extension.unknowns if servo.extension else [("input", k) for k in range(n)]
+    inputs = list(model.inputs)
+    names = [inputs[k].name if kind == "input" and servo.limited else "" for kind, k in unknowns]
+    for side, (array, none) in enumerate((("lower", "-1e300*1e300"), ("upper", "1e300*1e300"))):
+        block.store(array, [block.evaluate([limit_symbols(name)[side]])[0] if name else none for name in names])
     block.store("kept", tau)
     weights = [weight_symbol(each.name) for each in model.inputs]
     weighted = block.constants is not None and set(weights) <= set(block.constants.parameters)
     block.store("shares", block.evaluate(weights) if weighted else ["1.0"] * n)
-    scaled = [_scaled(block, i, row) for i, row in enumerate(W)] or [["0.0"] * n]
-    block.store_rows("goals", [text for row in scaled for text in row], n)
-    block.store("levels", [f"{float(each.priority)}" for each in program.residuals[: len(W)]] or ["1.0"])
-    block.store_rows("rows", [text for row in rows for text in row.A] or ["0.0"] * n, n)
-    block.store("bounds", [row.b for row in rows] or ["-1.0"])
-    block.store("ranks", [f"{float(program.keep[row.face.keep].priority)}" for row in rows] or ["1.0"])
+    block.store_rows("goals", [text for row in goals for text in row] or ["0.0"] * n, n)
+    block.store("levels", [f"{float(each.priority)}" for each in program.residuals[: len(goals)]] or ["1.0"])
+    all_rows = [*((row.A, row.b, program.keep[row.face.keep].priority) for row in rows), *((*each, 0) for each in own)]
+    all_rows = all_rows or [(["0.0"] * n, "-1.0", 1)]
+    block.store_rows("rows", [text for A, _, _ in all_rows for text in A], n)
+    block.store("bounds", [b for _, b, _ in all_rows])
+    block.store("ranks", [f"{float(priority)}" for _, _, priority in all_rows])
     block.lines.append("    keeping = nearest(kept, lower, upper, goals, levels, shares, rows, bounds, ranks, acts)")
-    inputs = [block.let(f"kept[{i}]") for i in range(n)]
+    found = [block.let(f"kept[{i}]") for i in range(n)]
     margins, active, tests = [], [], []
     for i, each in enumerate(program.keep):
         mine = [(k, row) for k, row in enumerate(rows) if row.face.keep == i]
-        margins.append(_folded(block, "min", [row.at(block, inputs) for _, row in mine]))
+        margins.append(_folded(block, "min", [row.at(block, found) for _, row in mine]))
         least, most = (_folded(block, word, [f"acts[{k}]" for k, _ in mine]) for word in ("min", "max"))
         active.append(block.let(f"{least} if {least} < 0.0 else {most}"))
         (tolerance,) = block.evaluate([keep_symbols(each.quantity.name)[3]])
         tests.append(f"{margins[-1]} + {tolerance} >= 0.0")
-    return Kept(inputs, margins, active, tests)
+    return Kept(found, margins, active, tests)
 
 
 def _folded(block: Block, word: str, texts: Sequence[str]) -> str:
@@ -235,14 +276,23 @@ def _folded(block: Block, word: str, texts: Sequence[str]) -> str:
     return found
 
 
-def _scaled(block: Block, i: int, row: Sequence[str]) -> list[str]:
+def scaled(block: Block, gain: str, row: Sequence[str]) -> list[str]:
     """A row of W by the gain of its residual, so that it counts what is left of f, not of its derivative."""
-    gain = block.let(f"1.0/K[0, {i}, {i}] if K[0, {i}, {i}] > 0.0 else 1.0")
+    gain = block.let(f"1.0/{gain} if {gain} > 0.0 else 1.0")
     return [each if emit.is_zero(each) else block.let(f"{gain}*{each}") for each in row]
 
 
-def keep_lines(block: Block, rows: Sequence[FaceRow]) -> None:
-    """Emit the rows into `out`: h less its margin, the last function before the row, b, the keep, the row."""
+def keep_lines(servo: Servo, block: Block, rows: Sequence[FaceRow]) -> None:
+    """Emit the rows into `out`: h less its margin, the last function before the row, b, the keep, the row.
+
+    An integrator's rate has the column of an input that integrators determine.
+    """
+    columns = list(range(len(servo.equations.model.inputs)))
+    if servo.extension:
+        keys = servo.extension.unknowns
+        free = iter(k for k in columns if ("input", k) not in keys)
+        columns = [k if kind == "input" else next(free) for kind, k in keys]
     for i, row in enumerate(rows):
-        found = [row.less, row.last, row.b, f"{float(row.face.keep)}", *row.A]
+        found = [row.less, row.last, row.b, f"{float(row.face.keep)}"]
         block.lines += [f"    out[{i}, {j}] = {text}" for j, text in enumerate(found)]
+        block.lines += [f"    out[{i}, {4 + j}] = {text}" for j, text in zip(columns, row.A, strict=True)]

@@ -122,7 +122,7 @@ class ServoLaw(Tabular):
 
     def keep_rows(self, t: float, x: Array, y: Array) -> Array:
         """What is kept as rows (n_rows, 4 + n_tau): h less its margin, the last function before the row, b, the keep's
-        place, and a of a tau >= b.
+        place, and a of a tau >= b; a rate of an integrator takes the place of an input that integrators determine.
         """
         rows = np.zeros((self.sizes["n_faces"], self.sizes["n_face"]))
         if len(rows):

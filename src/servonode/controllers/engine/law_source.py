@@ -10,12 +10,11 @@ from typing import Any
 
 from servonode.controllers.engine import extended_source
 from servonode.controllers.engine.keep_source import (
-    AtomText,
-    FaceRow,
-    FaceTexts,
     Kept,
     keep_lines,
     kept_inputs,
+    rows_of,
+    scaled,
     solver_text,
 )
 from servonode.controllers.engine.kernels import LawKernel
@@ -83,7 +82,7 @@ def law_source(servo: Servo, damping: float = 0.0, integral: bool = False, weigh
         body.append(_values(servo, goal, "tracked", followed, constants, len(found)))
     law = _law(servo, goal, answer, constants, damping, description.weighted)
     sizes = sizes_text(law_sizes(describe(model), description))
-    solver = [solver_text(servo, len(goals_of(servo)))] if servo.keeping else []
+    solver = [solver_text(servo)] if servo.keeping else []
     return "\n\n".join([emit.HEADER + sizes + constants.source(), *solver, *solves(*body, law), *body, law])
 
 
@@ -139,14 +138,15 @@ def _law(
     guards = [servo.resolved(each.margin) for each in program.guards]
     scales: dict[Limit, str] = {}
     texts: Texts | None = None
-    atom: AtomText | None = None
+    kept: Kept | None = None
+    free: list[str] = []  # what an extension would have without what it keeps
     if program.inputs:
         tau, f, f_dot, guard_texts, bounds = _stated_inputs(servo, block, guards)
         condition, determinant = "1.0", ""
     elif servo.extension:
         extended = extended_source.Texts(servo, servo.extension, block, goal)
-        atom = extended.text
         tau, f, f_dot, condition, determinant = extended_source.law_texts(extended)
+        kept, free = extended.kept, extended.free
         guard_texts, bounds = block.evaluate(guards), block.evaluate([each.at_most for each in program.limits])
     else:
         texts = Texts(servo, block, guards)
@@ -156,13 +156,17 @@ def _law(
         shares = [1 / weight_symbol(each.name) for each in servo.equations.model.inputs] if weighted else []
         tau, condition, determinant = solved_inputs(block, servo, texts, z, damping, block.evaluate(shares))
     _limit_inputs(servo, block, tau, bounds, scales)
-    kept = _kept(servo, block, texts, atom, tau)
+    inputs = tau
+    if servo.keeping and not kept:
+        W = [scaled(block, f"K[0, {i}, {i}]", row) for i, row in enumerate(texts.W)] if texts else []
+        kept = kept_inputs(servo, block, rows_of(servo, block, texts, None), W, tau)
+        inputs = kept.tau
     watched = [each for each in program.limits if each.kind == "expressions"]  # which the program applies itself
     scales |= dict(zip(watched, block.evaluate([servo.resolved(each.scale) for each in watched]), strict=True))
     acting = [scales[each] for each in program.limits]
     told = [determinant] * (answer.determinant.stop - answer.determinant.start)
     parts = answer.arranged(
-        inputs=kept.tau if kept else tau, residuals=f, rates=f_dot, condition=[condition], scales=acting,
+        inputs=inputs, residuals=f, rates=f_dot, condition=[condition], scales=acting,
         margins=kept.margins if kept else [], active=kept.active if kept else [],
         keeping=["1.0*keeping"] if kept else [], determinant=told,
     )  # fmt: skip
@@ -170,38 +174,10 @@ def _law(
     signs = [">" if each.requirement.strict else ">=" for each in program.guards]
     tests = [f"{text} {sign} 0.0" for text, sign in zip(guard_texts, signs, strict=True)]
     tests += kept.tests if kept else []
-    block.lines += _status(tests, "1.0" if damping else condition, [*tau, *(kept.tau if kept else [])])
+    block.lines += _status(tests, "1.0" if damping else condition, [*tau, *free, *(kept.tau if kept else [])])
     if kept and not servo.yields:
         block.lines.append(f"    if status == {GOOD} and keeping == {GIVES_WAY}:\n        status = {YIELDED}")
     return block.function(Signature.of(LawKernel, "law"), "t", result="status")
-
-
-def _kept(servo: Servo, block: Block, texts: Texts | None, atom: AtomText | None, tau: list[str]) -> Kept | None:
-    """The inputs nearest to tau that keep all; None of a law that keeps nothing."""
-    if not servo.keeping:
-        return None
-    rows, texts = _rows(servo, block, texts, atom)
-    return kept_inputs(servo, block, rows, [texts.W[i] for i in goals_of(servo)] if texts else [], tau)
-
-
-def goals_of(servo: Servo) -> range:
-    """The residuals to whose equations the inputs stay near: those that the inputs reach at once."""
-    return range(0 if servo.extension or servo.program.inputs else len(servo.f))
-
-
-def _rows(servo: Servo, block: Block, texts: Texts | None, atom: AtomText | None) -> tuple[list[FaceRow], Texts | None]:
-    """The rows of the faces, and the law's terms, if they need some."""
-    if texts is None and not all(face.motion for face in servo.faces):
-        texts = Texts(servo, block, [])
-    if atom is None:
-        line, done = next((face.motion.line for face in servo.faces if face.motion), None), set[Expr]()
-
-        def atom(each: Expr) -> str:
-            assert line is not None
-            line.emit(block, [each], done)
-            return block.evaluate([each])[0]
-
-    return FaceTexts(servo, block, texts, atom).rows(), texts
 
 
 def _keep_rows(servo: Servo, goal: GoalLayout, constants: Constants) -> str:
@@ -209,7 +185,7 @@ def _keep_rows(servo: Servo, goal: GoalLayout, constants: Constants) -> str:
     block, atom = arguments(servo, goal, constants), None
     if servo.extension:
         atom = extended_source.Texts(servo, servo.extension, block, goal).text
-    keep_lines(block, _rows(servo, block, None, atom)[0])
+    keep_lines(servo, block, rows_of(servo, block, None, atom))
     return block.function(Signature.of(LawKernel, "keep_rows"), "t")
 
 

@@ -106,7 +106,7 @@ def derive_servo(
     extension, unreachable = (None, "") if damped else _extension(equations, program, resolved, rows)
     if extension is None:
         _check_moved(equations, program, rows)
-    faces = faces_of(equations, program, resolved, extension.motion if extension else None)
+    faces = faces_of(equations, program, resolved, extension)
     _check_keeping(equations, program, len(faces), limited)
     others += [entry for each in faces for entry in each.entries]
     others += [entry for each in faces for entry in each.line_symbols]
