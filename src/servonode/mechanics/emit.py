@@ -345,8 +345,26 @@ def solve_spd(block: Block, M: Sequence[Sequence[str]], columns: Sequence[Sequen
     `M[i][j]` and `columns[k][i]` are emitted texts; structural zeros cost nothing. No pivoting is needed for a
     positive definite matrix. Returns the solutions' texts, one list a column.
     """
-    order = _elimination_order(M)
+    order, L, inverse = _factors(block, M)
     n, places = len(M), {i: place for place, i in enumerate(order)}
+    solutions = [_substitute(block, L, inverse, [column[i] for i in order]) for column in columns]
+    return [[solution[places[i]] for i in range(n)] for solution in solutions]
+
+
+def solve_half(block: Block, M: Sequence[Sequence[str]], columns: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Emit H = D^(-1/2) L^-1 X of M = L D L^T, for which H^T H = X^T M^-1 X; lists as of `solve_spd`."""
+    order, L, inverse = _factors(block, M)
+    halves = [_forward(block, L, [column[i] for i in order]) for column in columns]
+    roots = [block.let(f"sqrt({each})") for each in inverse]
+    return [
+        [each if is_zero(each) else f"{each}*{root}" for each, root in zip(half, roots, strict=True)] for half in halves
+    ]
+
+
+def _factors(block: Block, M: Sequence[Sequence[str]]) -> tuple[list[int], list[list[str]], list[str]]:
+    """Emit L and 1/D of L D L^T, with the order of the rows."""
+    order = _elimination_order(M)
+    n = len(M)
     M = [[M[max(i, j)][min(i, j)] for j in order] for i in order]
     L: list[list[str]] = [["0.0"] * n for _ in range(n)]
     inverse: list[str] = []
@@ -359,8 +377,7 @@ def solve_spd(block: Block, M: Sequence[Sequence[str]], columns: Sequence[Sequen
             if not is_zero(entry):
                 scaled[i][j] = block.let(entry)
                 L[i][j] = block.let(f"{scaled[i][j]}*{inverse[j]}")
-    solutions = [_substitute(block, L, inverse, [column[i] for i in order]) for column in columns]
-    return [[solution[places[i]] for i in range(n)] for solution in solutions]
+    return order, L, inverse
 
 
 def _elimination_order(M: Sequence[Sequence[str]]) -> list[int]:
@@ -377,12 +394,16 @@ def _elimination_order(M: Sequence[Sequence[str]]) -> list[int]:
     return order
 
 
-def _substitute(block: Block, L: list[list[str]], inverse: list[str], column: Sequence[str]) -> list[str]:
-    n = len(L)
+def _forward(block: Block, L: list[list[str]], column: Sequence[str]) -> list[str]:
     y: list[str] = []
-    for i in range(n):
+    for i in range(len(L)):
         text = combine((("-", L[i][k], y[k]) for k in range(i)), column[i])
         y.append("0.0" if is_zero(text) else block.let(text))
+    return y
+
+
+def _substitute(block: Block, L: list[list[str]], inverse: list[str], column: Sequence[str]) -> list[str]:
+    n, y = len(L), _forward(block, L, column)
     x = ["0.0"] * n
     for i in reversed(range(n)):
         start = "0.0" if is_zero(y[i]) else f"{y[i]}*{inverse[i]}"

@@ -22,9 +22,10 @@ AtomText = Callable[[Expr], str]
 ROUNDING = 1e-9  # share of its terms below which a row is 0
 
 
-def solver_text(servo: Servo) -> str:
+def solver_text(servo: Servo, damped: bool) -> str:
     """The functions of the solver, for a law's numbers of inputs, goals and rows; none of them is empty."""
-    n_goals = 0 if servo.program.inputs else len(servo.f)
+    free = len(servo.equations.model.inputs) if servo.program.ideal or servo.posture or damped else 0
+    n_goals = 0 if servo.program.inputs else len(servo.f) + free
     n_rows = len(servo.faces) + 2 * len(limited_by_integrators(servo))
     sizes = {"n_tau": len(servo.equations.model.inputs), "n_goals": max(n_goals, 1), "n_rows": max(n_rows, 1)}
     return library_text("nearest", {}, sizes)
@@ -227,11 +228,12 @@ def kept_inputs(
     goals: list[list[str]],
     tau: list[str],
     own: Sequence[tuple[list[str], str]] = (),
+    damped: bool = False,
 ) -> Kept:
     """Emit the nearest inputs that keep all: `keeping` is then the solver's status.
 
-    goals: rows of the residuals, see `scaled`. Of an extension tau are its unknowns, and `own` rows a, b of the limits
-    of inputs that its integrators determine.
+    goals: see `goal_rows`, damped or not. Of an extension tau are its unknowns, and `own` rows a, b of the limits of
+    inputs that its integrators determine.
     """
     model, program = servo.equations.model, servo.program
     n, n_rows, n_goals = len(tau), max(len(rows) + len(own), 1), max(len(goals), 1)
@@ -249,7 +251,9 @@ def kept_inputs(
     weighted = block.constants is not None and set(weights) <= set(block.constants.parameters)
     block.store("shares", block.evaluate(weights) if weighted else ["1.0"] * n)
     block.store_rows("goals", [text for row in goals for text in row] or ["0.0"] * n, n)
-    block.store("levels", [f"{float(each.priority)}" for each in program.residuals[: len(goals)]] or ["1.0"])
+    levels = [each.priority for each in program.residuals] if goals else [1]
+    levels += [max(levels) + (0 if damped else 1)] * (n_goals - len(levels))
+    block.store("levels", [f"{float(each)}" for each in levels])
     all_rows = [*((row.A, row.b, program.keep[row.face.keep].priority) for row in rows), *((*each, 0) for each in own)]
     all_rows = all_rows or [(["0.0"] * n, "-1.0", 1)]
     block.store_rows("rows", [text for A, _, _ in all_rows for text in A], n)
@@ -274,6 +278,29 @@ def _folded(block: Block, word: str, texts: Sequence[str]) -> str:
     for each in texts[1:]:
         found = block.let(f"{word}({found}, {each})")
     return found
+
+
+def goal_rows(servo: Servo, block: Block, texts: Texts, damping: float) -> list[list[str]]:
+    """Rows of the residuals, then of what is to change least: with a posture the kinetic energy of what is added.
+
+    With damping this belongs to the last of the residuals, with that share of what the inputs reach of them: so that
+    the inputs do not jump where rows leave little freedom.
+    """
+    program, names = servo.program, [each.name for each in servo.equations.model.inputs]
+    gains = [f"K[0, {i}, {i}]" for i in range(len(texts.W))]
+    W = [scaled(block, gain, row) for gain, row in zip(gains, texts.W, strict=True)]
+    if program.ideal or servo.posture:
+        least = [list(row) for row in zip(*emit.solve_half(block, texts.M, texts.B), strict=True)]
+        slopes = [scaled(block, gain, row) for gain, row in zip(gains, texts.J, strict=True)]
+        halves = emit.solve_half(block, texts.M, slopes)
+    else:
+        least = [["1.0" if i == k else "0.0" for k in range(len(names))] for i in range(len(names))] if damping else []
+        halves = W
+    if damping:
+        reach = " + ".join(f"{each}*{each}" for half in halves for each in half if not emit.is_zero(each))
+        share = block.let(f"{damping!r}*sqrt({reach})")
+        least = [[each if emit.is_zero(each) else f"{share}*{each}" for each in row] for row in least]
+    return W + least
 
 
 def scaled(block: Block, gain: str, row: Sequence[str]) -> list[str]:

@@ -11,10 +11,10 @@ from typing import Any
 from servonode.controllers.engine import extended_source
 from servonode.controllers.engine.keep_source import (
     Kept,
+    goal_rows,
     keep_lines,
     kept_inputs,
     rows_of,
-    scaled,
     solver_text,
 )
 from servonode.controllers.engine.kernels import LawKernel
@@ -82,7 +82,7 @@ def law_source(servo: Servo, damping: float = 0.0, integral: bool = False, weigh
         body.append(_values(servo, goal, "tracked", followed, constants, len(found)))
     law = _law(servo, goal, answer, constants, damping, description.weighted)
     sizes = sizes_text(law_sizes(describe(model), description))
-    solver = [solver_text(servo)] if servo.keeping else []
+    solver = [solver_text(servo, damping > 0)] if servo.keeping else []
     return "\n\n".join([emit.HEADER + sizes + constants.source(), *solver, *solves(*body, law), *body, law])
 
 
@@ -158,8 +158,8 @@ def _law(
     _limit_inputs(servo, block, tau, bounds, scales)
     inputs = tau
     if servo.keeping and not kept:
-        W = [scaled(block, f"K[0, {i}, {i}]", row) for i, row in enumerate(texts.W)] if texts else []
-        kept = kept_inputs(servo, block, rows_of(servo, block, texts, None), W, tau)
+        goals = goal_rows(servo, block, texts, damping) if texts else []
+        kept = kept_inputs(servo, block, rows_of(servo, block, texts, None), goals, tau, damped=damping > 0)
         inputs = kept.tau
     watched = [each for each in program.limits if each.kind == "expressions"]  # which the program applies itself
     scales |= dict(zip(watched, block.evaluate([servo.resolved(each.scale) for each in watched]), strict=True))
