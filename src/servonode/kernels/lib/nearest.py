@@ -1,7 +1,9 @@
 """The inputs nearest to those of a law that keep rows A tau >= b and limits: strictly by levels, least squares in each.
 
-Each level is a strictly convex problem in what the levels before leave free, solved by the dual active set method of
-Goldfarb and Idnani (1983). Its factor comes from Householder reflections of the goals, so no condition is squared.
+Each level is a strictly convex problem in the directions that the levels before leave free, solved by the dual active
+set method of Goldfarb and Idnani (1983). Its factor comes from reflections of the goals, so no condition is squared.
+What a level does not see is weighted with 1e-10 of the least that it sees, and one step then takes the effect of that
+weight on the level away. Matrices of directions have one in each row.
 """
 
 from servonode.kernels.lib.names import *
@@ -13,164 +15,192 @@ CLIPPED = 3
 
 MOST = 100  # iterations for each row and each input, all together
 
+WANTED = 0  # of `held`, which has numbers for each row: slopes x >= wanted
+FINE = 1  # the size of what that is computed from
+STANDS = 2  # 1 where it is to be kept
+AT = 3  # 1 + its place among what is active, else 0
+LOW = 0  # of `box`, which has numbers for each input: limits of x
+HIGH = 1
+SIDE = 2  # 1 + the place of its limit among what is active, negative for the upper one, else 0
+MULTIPLIER = 3  # by place; -1 where nothing is
+
+
+def dot(a: f64[n_tau], b: f64[n_tau], start: int, stop: int) -> float:
+    """Of their entries from start to stop."""
+    total = 0.0
+    for i in range(start, stop):
+        total += a[i] * b[i]
+    return total
+
+
+def add(x: f64[n_tau], factor: float, a: f64[n_tau], start: int, stop: int) -> None:
+    """To x so much of a, from start to stop."""
+    for i in range(start, stop):
+        x[i] += factor * a[i]
+
+
+def turn(a: f64[n_tau], b: f64[n_tau], c: float, s: float) -> None:
+    """Rotate two rows into each other, by an angle of that cosine and sine."""
+    for i in range(n_tau):
+        a[i], b[i] = c * a[i] + s * b[i], c * b[i] - s * a[i]
+
+
+def largest(a: f64[n_tau]) -> float:
+    """The largest size of an entry."""
+    found = 0.0
+    for i in range(n_tau):
+        found = max(found, fabs(a[i]))
+    return found
+
+
+def reflect(P: f64[n_tau, n_tau], v: f64[n_tau], start: int, stop: int) -> float:
+    """Reflect rows start to stop of P so that v, their coordinates, lies along the first: how long it is there.
+
+    v is then the vector of the reflection.
+    """
+    whole = sqrt(dot(v, v, start, stop))
+    whole = -whole if v[start] > 0.0 else whole
+    v[start] -= whole
+    along = empty(n_tau)
+    for i in range(n_tau):
+        along[i] = 0.0
+    for j in range(start, stop):
+        add(along, v[j] / (whole * v[start]), P[j], 0, n_tau)
+    for j in range(start, stop):
+        add(P[j], v[j], along, 0, n_tau)
+    return whole
+
+
+def moved_up(place: float, gone: int) -> float:
+    """A place, with a sign, once another is gone."""
+    return 0.0 if fabs(place) == gone else place if fabs(place) < gone else place - 1.0 if place > 0.0 else place + 1.0
+
 
 def settle(
     x: f64[n_tau],
     J: f64[n_tau, n_tau],
     f: int,
     slopes: f64[n_rows, n_tau],
-    wanted: f64[n_rows],
-    fine: f64[n_rows],
-    stands: f64[n_rows],
-    low: f64[n_tau],
-    high: f64[n_tau],
-    at: f64[n_rows],
-    side: f64[n_tau],
-    u: f64[n_tau],
+    held: f64[any_size, n_rows],
+    box: f64[any_size, n_tau],
     left: int,
 ) -> int:
-    """Move x from the least of a quadratic to its least where slopes x >= wanted, for rows that stand, and in limits.
+    """Move x from the least of a quadratic to its least where rows that stand and limits are kept.
 
-    The first f columns of J span the directions that are free; J J^T is the inverse of the quadratic's second
-    derivative there. at: 1 + the place of a row among the active ones, else 0; side the same of limits, negative for
-    upper ones; u: multipliers, by place. Returns how many iterations are left of those that were; 0 at the bound, and
-    less than 0, that many, where nothing keeps all.
+    The first f of J span the directions that are free; sums of J J^T are the inverse of the quadratic's second
+    derivative there. Returns how many iterations are left of those that were; 0 at the bound, and less than 0, that
+    many, where nothing keeps all.
     """
-    R = empty((n_tau, n_tau))
+    R = empty((n_tau, n_tau))  # its columns
+    active = empty((n_tau, n_tau))  # by place: the slopes of what is active, and where it is
+    bound = empty(n_tau)
     n = empty(n_tau)
     d = empty(n_tau)
     z = empty(n_tau)
     r = empty(n_tau)
     for i in range(n_rows):
-        at[i] = 0.0
+        held[AT, i] = 0.0
     for i in range(n_tau):
-        side[i] = 0.0
+        box[SIDE, i] = 0.0
+        box[MULTIPLIER, i] = -1.0
     q = 0  # how many are active
     while left > 0:
-        size = 0.0
-        for i in range(n_tau):
-            size = max(size, fabs(x[i]))
+        for j in range(q):  # what rounding has made of a long way
+            add(x, (bound[j] - dot(active[j], x, 0, n_tau)) / R[j, j], J[j], 0, n_tau)
+        size = largest(x)
         worst = 0.0
-        which = -1  # a row, then lower, then upper limits
         need = 0.0
+        which = -1  # a row, or beyond them a limit
+        sign = 1.0
         for i in range(n_rows):
-            if at[i] == 0.0 and stands[i] != 0.0:
-                missing = wanted[i]
-                for j in range(n_tau):
-                    missing -= slopes[i, j] * x[j]
-                if missing - 1e-12 * (fine[i] + size) > worst:
-                    worst = missing - 1e-12 * (fine[i] + size)
-                    which = i
-                    need = missing
+            if held[AT, i] == 0.0 and held[STANDS, i] != 0.0:
+                missing = held[WANTED, i] - dot(slopes[i], x, 0, n_tau)
+                beyond = missing - 1e-12 * (held[FINE, i] + size)
+                if beyond > worst:
+                    worst, need, which = beyond, missing, i
         for i in range(n_tau):
-            if side[i] == 0.0:
-                missing = max(low[i] - x[i], x[i] - high[i])
-                if missing - 1e-12 * size > worst:
-                    worst = missing - 1e-12 * size
-                    which = n_rows + i if x[i] < low[i] else n_rows + n_tau + i
-                    need = missing
+            missing = max(box[LOW, i] - x[i], x[i] - box[HIGH, i])
+            if box[SIDE, i] == 0.0 and missing - 1e-12 * size > worst:
+                worst, need, which = missing - 1e-12 * size, missing, n_rows + i
+                sign = 1.0 if x[i] < box[LOW, i] else -1.0
         if which < 0:
             return left
         for i in range(n_tau):
-            n[i] = 0.0
-        if which < n_rows:
-            for i in range(n_tau):
-                n[i] = slopes[which, i]
-        elif which < n_rows + n_tau:
-            n[which - n_rows] = 1.0
-        else:
-            n[which - n_rows - n_tau] = -1.0
+            n[i] = slopes[which, i] if which < n_rows else sign if i == which - n_rows else 0.0
         own = 0.0  # its multiplier
         adding = True
         while adding:
             left -= 1
             if left <= 0:
                 return 0
-            for j in range(f):
-                total = 0.0
-                for i in range(n_tau):
-                    total += J[i, j] * n[i]
-                d[j] = total
-            gain = 0.0
-            length = 0.0
-            for j in range(q, f):
-                gain += d[j] * d[j]
             for i in range(n_tau):
-                total = 0.0
-                for j in range(q, f):
-                    total += J[i, j] * d[j]
-                z[i] = total
-                length += total * total
-            free = gain > 1e-10 * sqrt(length)  # the cosine between the row and how x may move
+                z[i] = 0.0
+            for j in range(f):
+                d[j] = dot(J[j], n, 0, n_tau)
+                if j >= q:
+                    add(z, d[j], J[j], 0, n_tau)
+            gain = dot(d, d, q, f)
+            free = gain > 1e-10 * sqrt(dot(z, z, 0, n_tau))  # the cosine between the row and how x may move
             for i in range(q - 1, -1, -1):
                 total = d[i]
                 for j in range(i + 1, q):
-                    total -= R[i, j] * r[j]
+                    total -= R[j, i] * r[j]
                 r[i] = total / R[i, i]
             step = need / gain if free else 0.0
             blocks = -1
             for j in range(q):
-                if r[j] > 1e-12 and ((blocks < 0 and not free) or u[j] < step * r[j]):
-                    step = u[j] / r[j]
+                if r[j] > 1e-12 and ((blocks < 0 and not free) or box[MULTIPLIER, j] < step * r[j]):
+                    step = box[MULTIPLIER, j] / r[j]
                     blocks = j
             if not free and blocks < 0:
                 return -left
             for j in range(q):
-                u[j] = max(u[j] - step * r[j], 0.0)
+                box[MULTIPLIER, j] = max(box[MULTIPLIER, j] - step * r[j], 0.0)
             own += step
             if free:
                 need -= step * gain
-                for i in range(n_tau):
-                    x[i] += step * z[i]
-            if blocks >= 0:  # it leaves
+                add(x, step, z, 0, n_tau)
+            if blocks >= 0:  # that one leaves
                 for i in range(n_rows):
-                    at[i] = 0.0 if at[i] == blocks + 1 else at[i] - 1.0 if at[i] > blocks + 1 else at[i]
+                    held[AT, i] = moved_up(held[AT, i], blocks + 1)
                 for i in range(n_tau):
-                    place = fabs(side[i]) - blocks - 1
-                    if place == 0.0:
-                        side[i] = 0.0
-                    elif place > 0.0:
-                        side[i] -= 1.0 if side[i] > 0.0 else -1.0
+                    box[SIDE, i] = moved_up(box[SIDE, i], blocks + 1)
                 q -= 1
                 for j in range(blocks, q):
-                    u[j] = u[j + 1]
-                    for i in range(j + 2):
-                        R[i, j] = R[i, j + 1]
-                for j in range(blocks, q):
-                    whole = sqrt(R[j, j] * R[j, j] + R[j + 1, j] * R[j + 1, j])
-                    a = R[j, j] / whole
-                    b = R[j + 1, j] / whole
-                    R[j, j] = whole
-                    for k in range(j + 1, q):
-                        R[j, k], R[j + 1, k] = a * R[j, k] + b * R[j + 1, k], a * R[j + 1, k] - b * R[j, k]
+                    box[MULTIPLIER, j] = box[MULTIPLIER, j + 1]
+                    bound[j] = bound[j + 1]
                     for i in range(n_tau):
-                        J[i, j], J[i, j + 1] = a * J[i, j] + b * J[i, j + 1], a * J[i, j + 1] - b * J[i, j]
-            else:  # it becomes active; the largest entry first, so that a reflection cancels nothing
-                adding = False
+                        R[j, i] = R[j + 1, i]
+                        active[j, i] = active[j + 1, i]
+                box[MULTIPLIER, q] = -1.0
+                for j in range(blocks, q):
+                    whole = sqrt(R[j, j] * R[j, j] + R[j, j + 1] * R[j, j + 1])
+                    c = R[j, j] / whole
+                    s = R[j, j + 1] / whole
+                    for k in range(j, q):
+                        R[k, j], R[k, j + 1] = c * R[k, j] + s * R[k, j + 1], c * R[k, j + 1] - s * R[k, j]
+                    turn(J[j], J[j + 1], c, s)
+            else:  # it becomes active; the largest entry first, so that the reflection cancels nothing
                 best = q
                 for j in range(q + 1, f):
                     best = j if fabs(d[j]) > fabs(d[best]) else best
                 d[q], d[best] = d[best], d[q]
                 for i in range(n_tau):
-                    J[i, q], J[i, best] = J[i, best], J[i, q]
-                whole = -sqrt(gain) if d[q] > 0.0 else sqrt(gain)
-                first = d[q] - whole
-                for i in range(n_tau):
-                    along = (z[i] - whole * J[i, q]) / (whole * first)
-                    J[i, q] += along * first
-                    for j in range(q + 1, f):
-                        J[i, j] += along * d[j]
+                    J[q, i], J[best, i] = J[best, i], J[q, i]
+                whole = reflect(J, d, q, f)
                 d[q] = whole
-                for i in range(q + 1):
-                    R[i, q] = d[i]
-                u[q] = own
+                for i in range(n_tau):
+                    R[q, i] = d[i]
+                    active[q, i] = n[i]
+                box[MULTIPLIER, q] = own
                 q += 1
                 if which < n_rows:
-                    at[which] = q
-                elif which < n_rows + n_tau:
-                    side[which - n_rows] = q
+                    held[AT, which] = q
+                    bound[q - 1] = held[WANTED, which]
                 else:
-                    side[which - n_rows - n_tau] = -q
+                    box[SIDE, which - n_rows] = sign * q
+                    bound[q - 1] = box[LOW, which - n_rows] if sign > 0.0 else -box[HIGH, which - n_rows]
+                adding = False
     return 0
 
 
@@ -183,37 +213,28 @@ def factor(
     J: f64[n_tau, n_tau],
     x: f64[n_tau],
 ) -> int:
-    """Fill J for `settle` with the least |M (x' - x) - c| over x' - x in the span of N's first f columns; x to it.
+    """Fill J for `settle` with the least |M (x' - x) - c| over x' - x in the span of the first f of N; x to it.
 
-    Returns the rank of M there. N is turned so that so many columns come first which M sees; what it does not see is
-    given the weight 1e-10 of the least that it does. M and c are used up: M becomes the triangle.
+    Returns the rank of M there. N is turned so that so many come first which M sees. M and c are used up: M becomes
+    a lower triangle, by the directions that it sees.
     """
+    v = empty(n_tau)
     scale = 0.0
     for i in range(m):
-        for j in range(n_tau):
-            scale = max(scale, fabs(M[i, j]))
-    v = empty(n_tau)
-    r = 0
+        scale = max(scale, largest(M[i]))
     seen = scale > 0.0
-    if seen:
-        for i in range(m):
-            c[i] = c[i] / scale
-            for j in range(n_tau):
-                v[j] = M[i, j] / scale
-            for j in range(f):
-                total = v[j]
-                if f < n_tau:
-                    total = 0.0
-                    for k in range(n_tau):
-                        total += v[k] * N[k, j]
-                M[i, j] = total
+    for i in range(m if seen else 0):
+        c[i] = c[i] / scale
+        for j in range(n_tau):
+            v[j] = M[i, j] / scale
+        for j in range(f):
+            M[i, j] = v[j] if f == n_tau else dot(v, N[j], 0, n_tau)
+    r = 0
     while seen and r < min(m, f):
         most = 0.0
         best = r
         for i in range(r, m):
-            square = 0.0
-            for j in range(r, f):
-                square += M[i, j] * M[i, j]
+            square = dot(M[i], M[i], r, f)
             if square > most:
                 most = square
                 best = i
@@ -223,24 +244,10 @@ def factor(
             for j in range(f):
                 M[r, j], M[best, j] = M[best, j], M[r, j]
                 v[j] = M[r, j]
-            whole = -sqrt(most) if v[r] > 0.0 else sqrt(most)
-            v[r] -= whole
-            share = 1.0 / (whole * v[r])
-            M[r, r] = whole
+            whole = reflect(N, v, r, f)
             for i in range(r + 1, m):
-                total = 0.0
-                for j in range(r, f):
-                    total += M[i, j] * v[j]
-                total *= share
-                for j in range(r, f):
-                    M[i, j] += total * v[j]
-            for i in range(n_tau):
-                total = 0.0
-                for j in range(r, f):
-                    total += N[i, j] * v[j]
-                total *= share
-                for j in range(r, f):
-                    N[i, j] += total * v[j]
+                add(M[i], dot(M[i], v, r, f) / (whole * v[r]), v, r, f)
+            M[r, r] = whole
             r += 1
     for i in range(r, m):  # more rows than rank: turn them into the triangle
         for j in range(r - 1, -1, -1):
@@ -251,19 +258,16 @@ def factor(
                 for k in range(j + 1):
                     M[j, k], M[i, k] = a * M[j, k] + b * M[i, k], a * M[i, k] - b * M[j, k]
                 c[j], c[i] = a * c[j] + b * c[i], a * c[i] - b * c[j]
-    for j in range(r):
-        v[j] = 1.0 / M[j, j]
-    free = 1e5 * fabs(v[r - 1]) if r > 0 else 1.0
-    for i in range(n_tau):
-        for j in range(r, f):
-            J[i, j] = N[i, j] * free
-        for j in range(r - 1, -1, -1):
-            total = N[i, j]
-            for k in range(j + 1, r):
-                total -= J[i, k] * M[k, j]
-            J[i, j] = total * v[j]
-        for j in range(r):
-            x[i] += J[i, j] * c[j]
+    for j in range(r - 1, -1, -1):
+        for i in range(n_tau):
+            J[j, i] = N[j, i] / M[j, j]
+        for k in range(j + 1, r):
+            add(J[j], -M[k, j] / M[j, j], J[k], 0, n_tau)
+        add(x, c[j], J[j], 0, n_tau)
+    weight = 1e5 / fabs(M[r - 1, r - 1]) if r > 0 else 1.0
+    for j in range(r, f):
+        for i in range(n_tau):
+            J[j, i] = N[j, i] * weight
     return r
 
 
@@ -275,42 +279,26 @@ def sharpen(
     N: f64[n_tau, n_tau],
     J: f64[n_tau, n_tau],
     f: int,
-    at: f64[n_rows],
-    side: f64[n_tau],
+    box: f64[any_size, n_tau],
 ) -> None:
     """One step from what `settle` found to the least for what L sees alone; rows and limits that act go on acting."""
-    q = 0
-    for i in range(n_rows):
-        q += 1 if at[i] > 0.0 else 0
-    for i in range(n_tau):
-        q += 1 if side[i] != 0.0 else 0
     e = empty(n_tau)
     slope = empty(n_tau)
+    for i in range(n_tau):
+        least[i] = x[i] - least[i]
+        slope[i] = 0.0
     for j in range(r):
-        e[j] = 0.0
-        for i in range(n_tau):
-            e[j] += N[i, j] * (x[i] - least[i])
-    for i in range(r - 1, -1, -1):  # L e, in place
-        total = 0.0
-        for j in range(i + 1):
-            total += L[i, j] * e[j]
-        e[i] = total
+        e[j] = dot(N[j], least, 0, n_tau)
+    for j in range(r - 1, -1, -1):
+        e[j] = dot(L[j], e, 0, j + 1)
     for j in range(r):
         total = 0.0
         for i in range(j, r):
             total += L[i, j] * e[i]
-        e[j] = total
-    for i in range(n_tau):
-        slope[i] = 0.0
-        for j in range(r):
-            slope[i] += N[i, j] * e[j]
-    for j in range(q, f):
-        e[j] = 0.0
-        for i in range(n_tau):
-            e[j] += J[i, j] * slope[i]
-    for i in range(n_tau):
-        for j in range(q, f):
-            x[i] -= J[i, j] * e[j]
+        add(slope, total, N[j], 0, n_tau)
+    for j in range(f):
+        if box[MULTIPLIER, j] < 0.0:
+            add(x, -dot(J[j], slope, 0, n_tau), J[j], 0, n_tau)
 
 
 def begin(x: f64[n_tau], N: f64[n_tau, n_tau]) -> None:
@@ -327,11 +315,8 @@ def by_levels(
     levels: f64[n_goals],
     unit: f64[n_tau],
     slopes: f64[n_rows, n_tau],
-    wanted: f64[n_rows],
-    fine: f64[n_rows],
-    stands: f64[n_rows],
-    low: f64[n_tau],
-    high: f64[n_tau],
+    held: f64[any_size, n_rows],
+    box: f64[any_size, n_tau],
     acts: f64[n_rows],
     left: int,
 ) -> int:
@@ -342,73 +327,56 @@ def by_levels(
     c = empty(n_goals)
     y = empty(n_tau)
     least = empty(n_tau)
-    at = empty(n_rows)
-    side = empty(n_tau)
-    u = empty(n_tau)
     begin(y, N)
     f = 1 * n_tau
     level = -1e300
     first = True
     while f > 0:
-        m = 0
         following = 1e300
         for i in range(n_goals):
-            if levels[i] > level and levels[i] < following:
-                following = levels[i]
+            if levels[i] > level:
+                following = min(following, levels[i])
         level = following
+        m = 0
         for i in range(n_goals):
             if levels[i] == level:
-                total = 0.0
                 for j in range(n_tau):
                     M[m, j] = goals[i, j] * unit[j]
-                    total -= M[m, j] * y[j]
-                c[m] = total
+                c[m] = -dot(M[m], y, 0, n_tau)
                 m += 1
         r = factor(m, M, c, N, f, J, y)
-        if m == 0:  # the last: least change
-            for j in range(f):
-                total = 0.0
-                for i in range(n_tau):
-                    total += N[i, j] * y[i]
-                u[j] = total
-            for i in range(n_tau):
-                for j in range(f):
-                    y[i] -= N[i, j] * u[j]
-        if m == 0 or r > 0:
-            for i in range(n_tau):
-                least[i] = y[i]
-            left = settle(y, J, f, slopes, wanted, fine, stands, low, high, at, side, u, left)
-            if left <= 0 and first:
-                return left
-            if left <= 0:  # rounding alone: the levels before keep all
-                return max(-left, 1)
+        for j in range(0 if m else f):  # the last: least change
+            add(y, -dot(N[j], y, 0, n_tau), N[j], 0, n_tau)
+        for i in range(n_tau):
+            least[i] = y[i]
+        if r or not m:
+            left = settle(y, J, f, slopes, held, box, left)
+            if left <= 0:  # after the first by rounding alone: the levels before keep all
+                return left if first or left == 0 else -left
             first = False
-            if r > 0 and r < f:
-                sharpen(y, least, M, r, N, J, f, at, side)
+            if m and r < f:
+                sharpen(y, least, M, r, N, J, f, box)
             for i in range(n_tau):
                 x[i] = y[i]
             for i in range(n_rows):
                 for j in range(n_tau):
-                    if at[i] == j + 1 and u[j] > 0.0:
+                    if held[AT, i] == j + 1 and box[MULTIPLIER, j] > 0.0:
                         acts[i] = 1.0
-        if m == 0:
+        if not m:
             return left
-        for i in range(n_tau):
-            for j in range(r, f):
-                N[i, j - r] = N[i, j]
         f -= r
+        for j in range(f):
+            for i in range(n_tau):
+                N[j, i] = N[j + r, i]
     return left
 
 
 def give_way(
     x: f64[n_tau],
     slopes: f64[n_rows, n_tau],
-    wanted: f64[n_rows],
-    fine: f64[n_rows],
-    stands: f64[n_rows],
+    held: f64[any_size, n_rows],
+    box: f64[any_size, n_tau],
     ranks: f64[n_rows],
-    low: f64[n_tau],
-    high: f64[n_tau],
     left: int,
 ) -> int:
     """Lower what is wanted of rows until all can be kept, and set x so that they are; returns iterations left.
@@ -420,15 +388,12 @@ def give_way(
     M = empty((1, n_tau))
     c = empty(1)
     y = empty(n_tau)
-    at = empty(n_rows)
-    side = empty(n_tau)
-    u = empty(n_tau)
     later = empty(n_rows)
     for i in range(n_rows):
-        later[i] = stands[i]
-        stands[i] = 0.0
+        later[i] = held[STANDS, i]
+        held[STANDS, i] = 0.0
     for i in range(n_tau):
-        x[i] = min(max(0.0, low[i]), high[i])
+        x[i] = min(max(0.0, box[LOW, i]), box[HIGH, i])
     for _ in range(n_rows):
         g = -1
         for i in range(n_rows):
@@ -436,29 +401,27 @@ def give_way(
                 g = i
         if g >= 0:
             later[g] = 0.0
-            stands[g] = 1.0
-            missing = wanted[g]
-            size = fine[g]
-            for j in range(n_tau):
-                missing -= slopes[g, j] * x[j]
-                size = max(size, fabs(x[j]))
+            held[STANDS, g] = 1.0
+            size = held[FINE, g] + largest(x)
+            missing = held[WANTED, g] - dot(slopes[g], x, 0, n_tau)
             if missing > 1e-12 * size:
                 begin(y, J)
-                left = settle(y, J, n_tau, slopes, wanted, fine, stands, low, high, at, side, u, left)
-                if left < 0:  # the nearest to far more than what is wanted
-                    stands[g] = 0.0
+                left = settle(y, J, n_tau, slopes, held, box, left)
+                if left < 0:  # nearest to far more than what is wanted, which is then the most that there is
+                    held[STANDS, g] = 0.0
                     begin(y, N)
                     for j in range(n_tau):
                         M[0, j] = slopes[g, j]
-                    c[0] = wanted[g] + 10.0 * (missing + size)
+                    c[0] = held[WANTED, g] + missing + size
                     factor(1, M, c, N, n_tau, J, y)
-                    left = settle(y, J, n_tau, slopes, wanted, fine, stands, low, high, at, side, u, -left)
-                    stands[g] = 1.0
-                    reached = 0.0
-                    for j in range(n_tau):
-                        reached += slopes[g, j] * y[j]
-                        size = max(size, fabs(y[j]))
-                    wanted[g] = min(wanted[g], reached - 1e-12 * size)
+                    left = settle(y, J, n_tau, slopes, held, box, -left)
+                    held[STANDS, g] = 1.0
+                    if left < 0:  # by rounding alone, for x keeps them
+                        left = -left
+                        for j in range(n_tau):
+                            y[j] = x[j]
+                    reached = dot(slopes[g], y, 0, n_tau) - 1e-12 * (size + largest(y))
+                    held[WANTED, g] = min(held[WANTED, g], reached)
                 if left <= 0:
                     return 0
                 for j in range(n_tau):
@@ -486,6 +449,11 @@ def nearest(
     CLIPPED, which changes tau by its limits alone (what is not finite from 0): a number is not finite, a share is not
     above 0, limits exclude each other, or no answer was found within MOST iterations for each row and input.
     """
+    held = empty((4, n_rows))
+    box = empty((4, n_tau))
+    slopes = empty((n_rows, n_tau))
+    unit = empty(n_tau)
+    x = empty(n_tau)
     finite = True
     kept = True
     for i in range(n_tau):
@@ -493,77 +461,63 @@ def nearest(
         kept = kept and lower[i] <= tau[i] and tau[i] <= upper[i]
     for i in range(n_rows):
         acts[i] = 0.0
-        total = -b[i]
         size = fabs(b[i])
         for j in range(n_tau):
-            total += A[i, j] * tau[j]
             size += fabs(A[i, j] * tau[j])
-        finite = finite and isfinite(total)
-        kept = kept and total >= -1e-12 * size
+        held[FINE, i] = size
+        held[WANTED, i] = b[i] - dot(A[i], tau, 0, n_tau)
+        finite = finite and isfinite(size) and isfinite(ranks[i])
+        kept = kept and held[WANTED, i] <= 1e-12 * size
     if finite and kept:
         return KEPT_AS_IT_WAS
     for i in range(n_goals):
         finite = finite and isfinite(levels[i])
         for j in range(n_tau):
             finite = finite and isfinite(goals[i, j])
-    status = CLIPPED
-    x = empty(n_tau)
-    unit = empty(n_tau)
+    left = 0
     if finite:
-        low = empty(n_tau)
-        high = empty(n_tau)
-        slopes = empty((n_rows, n_tau))
-        wanted = empty(n_rows)
-        fine = empty(n_rows)
-        stands = empty(n_rows)
         for i in range(n_tau):
             unit[i] = 1.0 / sqrt(shares[i])
-            low[i] = (lower[i] - tau[i]) / unit[i]
-            high[i] = (upper[i] - tau[i]) / unit[i]
+            box[LOW, i] = (lower[i] - tau[i]) / unit[i]
+            box[HIGH, i] = (upper[i] - tau[i]) / unit[i]
+        most = 0.0
         for i in range(n_rows):
-            largest = 0.0
             for j in range(n_tau):
                 slopes[i, j] = A[i, j] * unit[j]
-                largest = max(largest, fabs(slopes[i, j]))
-            stands[i] = 1.0 if largest > 0.0 else 0.0
-            square = 0.0
-            for j in range(n_tau):
-                slopes[i, j] = slopes[i, j] / largest if largest > 0.0 else 0.0
-                square += slopes[i, j] * slopes[i, j]
-            largest = largest * sqrt(square) if largest > 0.0 else 1.0
-            total = b[i]
-            size = fabs(b[i])
-            for j in range(n_tau):
-                slopes[i, j] = slopes[i, j] / sqrt(square) if square > 0.0 else 0.0
-                total -= A[i, j] * tau[j]
-                size += fabs(A[i, j] * tau[j])
-            wanted[i] = total / largest
-            fine[i] = size / largest
-        left = by_levels(x, goals, levels, unit, slopes, wanted, fine, stands, low, high, acts, MOST * (n_rows + n_tau))
+            most = max(most, largest(slopes[i]))
+        for i in range(n_rows):
+            scale = largest(slopes[i])
+            held[STANDS, i] = 1.0 if scale > 1e-12 * most else 0.0
+            if held[STANDS, i] != 0.0:
+                for j in range(n_tau):
+                    slopes[i, j] = slopes[i, j] / scale
+                length = sqrt(dot(slopes[i], slopes[i], 0, n_tau))
+                for j in range(n_tau):
+                    slopes[i, j] = slopes[i, j] / length
+                held[FINE, i] = held[FINE, i] / (scale * length)
+                held[WANTED, i] = held[WANTED, i] / (scale * length)
+        left = by_levels(x, goals, levels, unit, slopes, held, box, acts, MOST * (n_rows + n_tau))
         if left < 0:
-            left = give_way(x, slopes, wanted, fine, stands, ranks, low, high, -left)
+            left = give_way(x, slopes, held, box, ranks, -left)
             if left > 0:
-                left = by_levels(x, goals, levels, unit, slopes, wanted, fine, stands, low, high, acts, left)
+                left = by_levels(x, goals, levels, unit, slopes, held, box, acts, left)
                 left = max(left, -left)  # x is there even where rounding excludes rows that only just can be kept
-        status = ACTS if left > 0 else CLIPPED
-        for i in range(n_tau):
-            x[i] = tau[i] + unit[i] * x[i] if left > 0 else 0.0
+    status = ACTS if left > 0 else CLIPPED
+    for i in range(n_tau):
+        if left > 0:
+            x[i] = tau[i] + unit[i] * x[i]
             status = status if isfinite(x[i]) else CLIPPED
     for i in range(n_tau):
-        if status != CLIPPED:
-            tau[i] = x[i]
-        elif not isfinite(tau[i]):
-            tau[i] = 0.0
-        tau[i] = min(max(tau[i], lower[i]), upper[i])
+        value = x[i] if status == ACTS else tau[i] if isfinite(tau[i]) else 0.0
+        tau[i] = min(max(value, lower[i]), upper[i])
     for i in range(n_rows):
-        total = -b[i]
         size = fabs(b[i])
         for j in range(n_tau):
-            total += A[i, j] * tau[j]
             size += fabs(A[i, j] * tau[j])
-        if status == CLIPPED or total > 1e-9 * size:
+        kept_by = dot(A[i], tau, 0, n_tau) - b[i]
+        if status == CLIPPED or kept_by > 1e-9 * size:
             acts[i] = 0.0
-        elif total < -1e-9 * size:
+        elif kept_by < -1e-9 * size:
             acts[i] = -1.0
             status = GIVES_WAY
     return status
