@@ -33,6 +33,7 @@ from servonode.closed_loop.goal_reached import (
 from servonode.closed_loop.launch_file import LaunchError, with_step
 from servonode.closed_loop.launch_keys import AUTO
 from servonode.closed_loop.static_checks import Examination, Level
+from servonode.controllers.engine.keeping import KEEP_FAULT
 from servonode.mechanics.stiffness import stiffness
 from servonode.plants.plausible import StateLimits
 from servonode.record.run import Run, default_every
@@ -70,7 +71,7 @@ def dry_run(closed_loop: ClosedLoop, found: Examination) -> None:
     if run.fault:
         rate = working_rate(closed_loop, _reached)
         text = f"ends by a fault at t = {run.fault['t']:.4g} s: {run.fault['text']}"
-        if run.fault["name"] == "law":
+        if run.fault["name"] == "law" or run.fault["name"].startswith(KEEP_FAULT):
             at = pose(closed_loop.machine, [values[-1] for values in run.state.values()])
             text += f" (at {', '.join(f'{name} = {value:.3g}' for name, value in at.items())})"
         found.add("refuse", "run", f"{text}; or {rate}" if rate else text)

@@ -21,6 +21,7 @@ Text = Annotated[str, Meta(max_length=MAX_TEXT)]
 Count = Annotated[int, Meta(ge=0, le=EXACT)]
 CountOrNone = Annotated[int, Meta(ge=-1, le=EXACT)]  # -1: none
 CountOrUnset = Count | UnsetType
+TextOrUnset = Text | UnsetType
 StartId = Annotated[int, Meta(gt=0, le=EXACT)]
 Nanoseconds = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
@@ -81,6 +82,7 @@ KINDS: dict[Any, Kind] = {  # of every field of every message, without its descr
     Std: Kind("numbers by name", _NUMBERS_BY_NAME, WideStd),
     Goal: Kind("list of numbers", _NUMBER_LIST, WideGoal),
     Text: Kind("text", _TEXT_SCHEMA),
+    TextOrUnset: Kind("text", _TEXT_SCHEMA),
     Texts: Kind("texts", {"type": "array", "items": _TEXT_SCHEMA}),
     Count: Kind("whole number", _INTEGER_SCHEMA),
     CountOrNone: Kind("whole number", _INTEGER_SCHEMA),
@@ -216,6 +218,9 @@ class Command(Message, frozen=True, kw_only=True, gc=False):
     target_seq: Annotated[CountOrNone, what("seq of the target it used; -1: none")]
     input: Annotated[Values, what("the commanded inputs, by name", "SI")]
     fault: Annotated[Text, what("the reason if the law failed: apply zero and stop; empty: none")] = ""
+    fault_name: Annotated[
+        TextOrUnset, what("name of the fault where that is not `law` but `keep_NAME`; sent only if set")
+    ] = UNSET
     goal: Annotated[
         Goal, what("the goal that the law used, entry by entry, for a device with the same law; sent only if set")
     ] = UNSET
@@ -287,6 +292,11 @@ class Report(Message, frozen=True, kw_only=True, gc=False):
     compute_s: Annotated[Number, what("computing time of the law, wall clock", "s")]
     re: Annotated[CountOrNone, what("seq of the state; -1: none")]
     scale: Annotated[Values, what("the scale of each limit of the program: below 1 while it acts")] = {}
+    margin: Annotated[Std, what("the margin of each keep, by name; sent only if something is kept", "SI")] = UNSET
+    active: Annotated[Std, what("with `margin`: 1 while the inputs are changed for a keep, -1: it gives way")] = UNSET
+    keeping: Annotated[
+        CountOrUnset, what("with `margin`: 0: the inputs keep all, 1: they are changed, 2: not all is kept, 3: clipped")
+    ] = UNSET
 
 
 class Estimate(Message, frozen=True, kw_only=True, gc=False):

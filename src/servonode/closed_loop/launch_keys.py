@@ -173,7 +173,11 @@ class Safety(Section, frozen=True):
     ] = 0.5
     repeats: Annotated[
         Whole | None,
-        key("the periods for which the last command may be held (absent: up to command_timeout)", "periods"),
+        key(
+            "the periods for which the last command may be held, or inputs that keep be sought in vain (absent: up to "
+            "command_timeout)",
+            "periods",
+        ),
     ] = None
     lateness_limit: Annotated[
         Annotated[float, Meta(ge=0.001, le=MAX_SECONDS)] | None,

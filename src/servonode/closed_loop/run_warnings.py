@@ -24,7 +24,7 @@ SIDE = 1e-6  # of a state, to both sides, for a difference
 
 @dataclass(frozen=True)
 class RunWarning:
-    """One warning. name: `goal`, `machine`, `input_limit`, `demand_limit` or `network`.
+    """One warning. name: `goal`, `machine`, `input_limit`, `demand_limit`, `keep` or `network`.
 
     text: a sentence without an end. t [s]: from when on it holds; None where that is not known.
     """
@@ -144,6 +144,17 @@ def demand_warnings(limits: Mapping[str, Mapping[str, Any]]) -> list[RunWarning]
             "demand_limit", f"the program's limit {name} acted at {each['instants']} control instants", each["first"]
         )
         for name, each in limits.items()
+        if each["instants"]
+    ]
+
+
+def keep_warnings(keeps: Mapping[str, Mapping[str, Any]], clipped: Mapping[str, Any]) -> list[RunWarning]:
+    """The keeps that gave way, and where nothing that keeps all was found, by `Run.keeps` and `Run.clipped`."""
+    told = [(f"keep {name} gave way", each["gave_way"]) for name, each in keeps.items()]
+    told += [("inputs that keep all were sought in vain, and only clipped,", clipped)] if clipped else []
+    return [
+        RunWarning("keep", f"{text} at {each['instants']} control instants", each["first"])
+        for text, each in told
         if each["instants"]
     ]
 

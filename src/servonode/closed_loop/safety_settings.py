@@ -44,6 +44,7 @@ class SafetySettings:
     stated_readings: StateLimits  # as the launch file limits readings
     known_readings: StateLimits  # the same, by the machine's own limits where it defines none
     least: float  # s, see `Plausible`
+    clipped: int | None  # control periods in a row for which a law that keeps may only be clipped; None: any number
 
     def plausible(self, own: bool) -> Plausible | None:
         """What judges readings; None where nothing is limited. `own`: by the machine's limits where none is given."""
@@ -98,7 +99,16 @@ def safety_settings(
         stated_readings=_readings(safety, described, own=False),
         known_readings=_readings(safety, described, own=True),
         least=(times.period_ns or times.step_ns) / 1e9,
+        clipped=_clipped(safety, times.period_ns or times.step_ns),
     )
+
+
+def _clipped(safety: Safety, period_ns: int) -> int | None:
+    """plant.safety.repeats, or the control periods of the command timeout in plant time, the same in all modes."""
+    timeout = safety.command_timeout
+    if safety.repeats is not None or timeout == 0:
+        return safety.repeats
+    return max(3, round((safety.command_timeout_floor if timeout is None else timeout) * 1e9) // period_ns)
 
 
 def _limits(safety: Safety, machine: MachineDescription, drives: ActuatorEffects) -> Limits:

@@ -31,6 +31,7 @@ class Exported:
     limits: Limits
     soft_start: SoftStart | None  # None: the controller begins at once
     delay: int  # control periods
+    clipped: int | None  # control periods in a row for which a law that keeps may only be clipped; None: any number
     targets: Signals
     signals: Signals
     missing: tuple[str, ...]
@@ -61,6 +62,7 @@ class Exported:
             limits=closed_loop.safety.limits,
             soft_start=closed_loop.safety.soft_start if closed_loop.safety.soft_start.at_first else None,
             delay=launch.controller.delay if launch.controller else 0,
+            clipped=closed_loop.safety.clipped,
             targets=closed_loop.targets,
             signals=signals,
             missing=tuple(_missing(closed_loop)),

@@ -4,6 +4,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 
 from servonode.controllers import ServoLaw
+from servonode.controllers.engine.keeping import KeepNumbers
+from servonode.controllers.engine.layout import kept_quantities
 from servonode.export.c_export import Exported
 from servonode.export.c_parts import PublicFunction
 from servonode.kernels.c99 import WIDTH, c_number, comment
@@ -43,10 +45,10 @@ def head(e: Exported) -> list[str]:
         "Parameters of the plant, already in plant_c:",
         *_rows(plant.parameters, list(e.machine.parameters.values())),
     ]
-    return [*lines, *(_law_head(e.law, e.period_s) if e.law else [])]
+    return [*lines, *(_law_head(e.law, e.period_s, e.clipped) if e.law else [])]
 
 
-def _law_head(law: ServoLaw, period_s: float | None) -> list[str]:
+def _law_head(law: ServoLaw, period_s: float | None, clipped: int | None) -> list[str]:
     program = law.description
     inputs = [Quantity(each.name, f"{each.description}, before any limit", each.unit)
               for each in law.machine.description.inputs]  # fmt: skip
@@ -59,8 +61,6 @@ def _law_head(law: ServoLaw, period_s: float | None) -> list[str]:
     scales = [Quantity(f"scale_{e.name}", f"1, or less while it is limited: {e.description}") for e in program.limits]
     every = f", every {period_s!r} s" if period_s else ""
     keeps = [each.quantity for each in program.keeps]
-    acts = [Quantity(f"active_{e.name}", "1 while the inputs are changed for it, -1 while it gives way") for e in keeps]
-    how = "0: the inputs keep all, 1: they are changed for it, 2: not all is kept, 3: they are only clipped"
     return [
         "",
         f"Law: program {program.name}, {program.description}{every}.",
@@ -76,9 +76,7 @@ def _law_head(law: ServoLaw, period_s: float | None) -> list[str]:
                 rates=rates,
                 condition=[condition],
                 scales=scales,
-                margins=[Quantity(f"margin_{e.name}", e.description, e.unit) for e in keeps],
-                active=acts,
-                keeping=[Quantity("keeping", how)] if program.keeping else [],
+                **kept_quantities(program),
                 determinant=determinant,
             )
         ),
@@ -98,6 +96,11 @@ def _law_head(law: ServoLaw, period_s: float | None) -> list[str]:
             if program.keeping and not program.yields
             else []
         ),
+        *(
+            [f"   -6  the controller's: for more than {clipped} periods in a row the inputs were only clipped"]
+            if program.keeping and clipped is not None
+            else []
+        ),
         "At any other status than 0 do not use the inputs.",
         "",
         "Parameters that the law assumes, already in law_c:",
@@ -105,7 +108,20 @@ def _law_head(law: ServoLaw, period_s: float | None) -> list[str]:
             [*law.machine.description.parameters, *program.parameters],
             [*law.machine.parameters.values(), *law.parameters.values()],
         ),
+        *(["", "Numbers by which it keeps, already in law_c:", *_rows(*_kept(law))] if program.keeping else []),
     ]
+
+
+def _kept(law: ServoLaw) -> tuple[list[Quantity], list[float]]:
+    """Rate, brake, margin, tolerance of each keep, and the limits of the inputs."""
+    program, inputs = law.description, law.machine.description.inputs
+    found, values = list[Quantity](), [*law.kept.T.ravel().tolist(), *law.limits.ravel().tolist()]
+    for each in (keep.quantity for keep in program.keeps):
+        units = ("1/s", f"{each.unit}/s^2", each.unit, each.unit)
+        found += [Quantity(f"{each.name}.{name}", "", u) for name, u in zip(KeepNumbers._fields, units, strict=True)]
+    for word in ("least", "largest") if program.limited else ():
+        found += [Quantity(f"{each.name}.{word}", "", each.unit) for each in inputs]
+    return found, values[: len(found)]
 
 
 def goal(law: ServoLaw) -> list[Quantity]:

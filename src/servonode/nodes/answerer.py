@@ -179,6 +179,7 @@ class Progress:
     t: float | None = None  # goal time [s] that these have followed to; None: they have not begun
     determinant: tuple[int, float] = (-1, 0.0)  # step of the goal and det W there, whose sign is compared; 0: none
     residuals_k: int = -1  # step of the goal whose residuals are still to be integrated; -1: none
+    clipped: int = 0  # control periods in a row for which inputs that keep all were sought in vain
 
 
 class Handover:
@@ -239,6 +240,7 @@ class Answerer:
         self._every = control.times.steps_per_period or 1
         late = control.stated.delay > 0 or link_periods(closed_loop) > 0
         self._predictor = Predictor(closed_loop) if control.stated.predictor and late else None
+        self._clipped = closed_loop.safety.clipped
         self._handover = Handover(self.law, self._signals, closed_loop.safety.soft_start)
 
     def reset(self) -> None:
@@ -269,7 +271,7 @@ class Answerer:
             return self._answer_once(self._predictor, state, k, x)
         if len(self.goal.integrals) and progress.residuals_k not in (-1, k):  # not while goal time stands still
             self.goal.integrals += self._period * answer.residuals
-        progress.residuals_k = -1
+        progress.residuals_k, (compared_k, _) = -1, progress.determinant
         if self.follow(k, x):
             return answer
         progress.residuals_k = k
@@ -279,6 +281,7 @@ class Answerer:
             self._take_goal(k + ahead)
             foreseen = self._predictor.predict(state, x, self.law.machine)
             self.law.compute(self._time(k + ahead), foreseen, self.goal.y, answer)
+        progress.clipped = answer.count_clipped(0 if compared_k == k else progress.clipped, self._clipped)
         if answer.status:
             return answer
         instant = state.k // self._every

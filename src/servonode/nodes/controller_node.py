@@ -273,11 +273,12 @@ class ControllerNode(EventNode):
         self.compute_time.add((self.clock() - begin + self._observing_ns) / 1e9)
         self._observing_ns = 0
         fault = lost or (law.explain(answer) if answer.status else "")
+        name = law.fault_name(answer) if answer.status and not lost else "law"
         if fault and self.failed is None:  # reset when the plant is armed again
-            self.fail("estimate" if lost else "law", fault, state.t)
+            self.fail("estimate" if lost else name, fault, state.t)
         self._answer = self.outbox.send(  # type: ignore[assignment]
             Command, state.k, state.t, re=state.seq, target_seq=self.goals.seq(k),
-            input=dict(zip(names, inputs, strict=True)), fault=fault,
+            input=dict(zip(names, inputs, strict=True)), fault=fault, fault_name=UNSET if name == "law" else name,
             goal=UNSET if self._n_goal is None else self.answerer.goal.y[: self._n_goal].tolist(),
             parameters_seq=UNSET if self.changed is None else self.changed.seq,
         )  # fmt: skip
@@ -302,10 +303,20 @@ class ControllerNode(EventNode):
         residuals = dict(zip((each.name for each in program.residuals), answer.residuals.tolist(), strict=True))
         condition = min(abs(answer.condition), 1e300)
         scales = dict(zip((each.name for each in program.limits), answer.scales.tolist(), strict=True))
+        names = [each.quantity.name for each in program.keeps]
+        kept = (
+            {
+                "margin": dict(zip(names, answer.margins.tolist(), strict=True)),
+                "active": dict(zip(names, answer.active.tolist(), strict=True)),
+                "keeping": answer.keeping,
+            }
+            if program.keeping
+            else {}
+        )
         self.outbox.send(
             Report, state.k, state.t, residual=residuals, condition=condition, scale=scales,
             saturated=any(scale < 1.0 for scale in scales.values()), compute_s=self.compute_time.recent(1),
-            re=state.seq,
+            re=state.seq, **kept,
         )  # fmt: skip
         self.publish_status(self._k, self.t, **residuals)
 

@@ -16,6 +16,7 @@ from servonode.arrays import Array
 from servonode.bus import Applied, Command, Lifecycle
 from servonode.bus.durations import Clock, Durations
 from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.controllers.engine.keeping import KEEP_FAULT
 from servonode.nodes.answers import Answers, AskedState
 from servonode.nodes.fault_ladder import ESTOP, ESTOP_STAYS_LATCHED, Fault, Ladder, SafeState
 from servonode.nodes.input_limiter import REASON, InputLimiter, Preview
@@ -260,7 +261,9 @@ class Guard:
             self.counts["refused_unarmed"] += 1
             return False
         if command.fault:
-            self.latch(Fault("law", command.fault, self._plant.t, "controller"))
+            own = command.fault_name is not UNSET and command.fault_name.startswith(KEEP_FAULT)
+            name = str(command.fault_name) if own else "law"
+            self.latch(Fault(name, command.fault, self._plant.t, "controller"))
             return False
         if self.lifecycle is Lifecycle.ARMING:
             self.lifecycle = Lifecycle.ACTIVE

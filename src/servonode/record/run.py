@@ -16,6 +16,7 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.controller_section import Control
 from servonode.closed_loop.goal_reached import limited_share
 from servonode.closed_loop.run_warnings import RunWarning
+from servonode.controllers.engine.layout import kept_columns
 from servonode.errors import NotInstalled, StatementError, did_you_mean
 from servonode.mechanics.description import Quantity, packed
 from servonode.plants.drawn import path_columns, path_values
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 Steps = npt.NDArray[np.int64]
 ROWS = 20_000  # rows a run keeps unless asked for more
-BY_NAME = ("state", "input", "residual", "residual_max", "scale", "program_state")  # of the fields of a run
+BY_NAME = ("state", "input", "residual", "residual_max", "scale", "kept", "program_state")  # of the fields of a run
 
 
 def _restored(kind: "type[Run]", content: dict[str, Any]) -> "Run":
@@ -63,8 +64,11 @@ class Run(Result):
     name, `units` their units. energy [J]: kinetic plus potential. energy_error [J]: change of
     energy less the work of inputs and losses, at the end. fault: None, or name, text, t, node of the first one.
     What nobody computed is NaN, such as a residual after a fault. scale: of each limit of the program, below 1 while it
-    acts; program_state: the program's own states; both as they were at control instants. limits: of each limit, at how
-    many control instants it acted and when first [s].
+    acts; kept: `margin_NAME` and `active_NAME` of each keep (1 while the inputs are changed for it, -1 while it gives
+    way), and `keeping`; program_state: the program's own states; all as they were at control instants. limits: of each
+    limit, at how many control instants it acted and when first [s]; keeps: of each keep its least `margin`, the time
+    `at` which [s], at how many instants it `acted`, where it `gave_way`; clipped: where inputs that keep all were
+    sought in vain.
     estimate: what the law worked on, where there is an estimator; the residuals are then those that the law saw.
     goal_t [s]: goal time, which stands while no command acts. state_age [s]: how old each state is; None if simulated.
     stats: what only a run on processes has (rate, misses, round_trip_s, counts). It is large because reports, exports
@@ -85,8 +89,11 @@ class Run(Result):
     faults: list[dict[str, Any]] = field(default_factory=list)
     residual_max: dict[str, float] = field(default_factory=dict)
     scale: dict[str, Array] = field(default_factory=dict)
+    kept: dict[str, Array] = field(default_factory=dict)
     program_state: dict[str, Array] = field(default_factory=dict)
     limits: dict[str, dict[str, float | None]] = field(default_factory=dict)
+    keeps: dict[str, dict[str, Any]] = field(default_factory=dict)
+    clipped: dict[str, float | None] = field(default_factory=dict)
     stats: dict[str, Any] = field(default_factory=dict)
     goal_t: Array = field(default_factory=lambda: np.zeros(0))
     state_age: Array | None = None
@@ -249,6 +256,7 @@ class Run(Result):
             *run_warnings.faults_let_pass(loop, self.k, self._kernel_states, self.inputs.T),
             *run_warnings.input_warnings(loop, self.t, self.input, self.limited_share, counts),
             *run_warnings.demand_warnings(self.limits),
+            *run_warnings.keep_warnings(self.keeps, self.clipped),
             *run_warnings.network_warnings(loop, self.stats.get("round_trip_s", {})),
         ]
 
@@ -325,6 +333,7 @@ class Run(Result):
             "residual_max": {name: json_number(value) for name, value in self.residual_max.items()},
             "energy_error": json_number(self.energy_error),
             "limits": self.limits,
+            **({"keeps": self.keeps, "clipped": self.clipped} if self.kept else {}),
             "warnings": [each.as_dict() for each in self.warnings],
             **self.by_view("views.summary.measures"),
             "limited_share": self.limited_share,
@@ -365,6 +374,7 @@ class Run(Result):
         known = {name: Quantity(name, "", units.get(name) or own.get(name.partition("_")[2], "1")) for name in names}
         stated = [*description.state, *description.inputs, *description.outputs]
         stated += [*control.law.description.states, *control.law.description.watches] if control else []
+        stated += kept_columns(control.law.description) if control else []
         stated += [Quantity("t", "time", "s"), Quantity("energy", "energy", "J")]
         return Named(known | {each.name: each for each in stated})
 
@@ -377,6 +387,7 @@ class Run(Result):
         quantities |= {f"residual_{each.name}": each.unit for each in self.closed_loop.residuals}
         if control:
             quantities |= {f"scale_{each.name}": "1" for each in control.law.description.limits}
+            quantities |= {each.name: each.unit for each in kept_columns(control.law.description)}
             quantities |= {each.name: each.unit for each in control.law.description.states}
             quantities |= {each.name: each.unit for each in control.law.description.watches}
         quantities |= self._estimate_units()
@@ -395,7 +406,8 @@ class Run(Result):
     def columns(self) -> dict[str, Array]:
         """All rows by column: t, states, inputs, `residual_NAME`, `scale_LIMIT`, program states, watches, energy.
 
-        Then `goal_t` where goal time stood for a while, and `state_age` of a machine behind a link.
+        Behind the scales `kept`; last `goal_t` where goal time stood for a while, and `state_age` of a machine behind a
+        link.
         """
         residuals = {f"residual_{name}": values for name, values in self.residual.items()}
         states = dict(zip(self.closed_loop.machine.description.columns, self.state.values(), strict=True))
@@ -403,6 +415,7 @@ class Run(Result):
         more = {
             **residuals,
             **scales,
+            **self.kept,
             **self.program_state,
             **self.watched,
             **(self.estimate.columns if self.estimate else {}),

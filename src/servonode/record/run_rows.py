@@ -14,6 +14,7 @@ from servonode.arrays import Array
 from servonode.bus.messages import EXACT
 from servonode.bus.topology import CONTROLLER, PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.controllers.engine.layout import CLIPPED, kept_columns
 from servonode.mechanics.description import Quantity
 from servonode.mechanics.machine import Machine
 from servonode.plants.record_layout import PlantRecordLayout
@@ -111,7 +112,7 @@ def run_of_rows(closed_loop: ClosedLoop, control: str, table: Array, answers: Ar
     part = PlantRecordLayout.of(machine.description)
     k = table[:, part.step][:, 0].astype(np.int64)
     t = k * closed_loop.launch.step_ns / 1e9
-    residuals, scales, states = _answered(closed_loop, answers)
+    residuals, scales, kept, states = _answered(closed_loop, answers)
     hold = partial(held, *held_index(k, answers[:, 0], closed_loop.launch.steps_per_period or 1))
     x = np.ascontiguousarray(table[:, part.x])
     if table.shape[1] == part.size:
@@ -136,8 +137,11 @@ def run_of_rows(closed_loop: ClosedLoop, control: str, table: Array, answers: Ar
         input=dict(zip(machine.description.input_names, table[:, part.inputs].T, strict=True)),
         residual=reactions | hold(residuals),
         scale=hold(scales),
+        kept=hold(kept),
         program_state=own,
-        limits={name: _acted(answers, scale, step_s) for name, scale in scales.items()},
+        limits={name: _acted(answers, scale < 1.0, step_s) for name, scale in scales.items()},
+        keeps=_keeps(closed_loop, answers, kept, step_s),
+        clipped=_acted(answers, kept["keeping"] == CLIPPED, step_s) if kept else {},
         energy=machine.energy_of_rows(t, x),
         work=table[:, part.work][:, 0],
         wall_s=wall_s,
@@ -157,16 +161,17 @@ def largest_residuals(closed_loop: ClosedLoop, answers: Array) -> dict[str, floa
     return {name: float(np.max(np.abs(values), initial=0.0)) for name, values in residuals.items()}
 
 
-def _answered(closed_loop: ClosedLoop, answers: Array) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]]:
-    """The program's residuals, its limits' scales and its own states: columns of the controller's rows, by name."""
+def _answered(closed_loop: ClosedLoop, answers: Array) -> tuple[dict[str, Array], ...]:
+    """The program's residuals, its limits' scales, what it keeps, its own states: columns of the controller's rows."""
     if closed_loop.control is None:
-        return {}, {}, {}
+        return {}, {}, {}, {}
     law, part = closed_loop.control.law.description, closed_loop.control.law.record_layout
 
     def named(quantities: Sequence[Quantity], columns: slice) -> dict[str, Array]:
         return dict(zip((each.name for each in quantities), answers[:, columns].T, strict=True))
 
-    return named(law.residuals, part.residuals), named(law.limits, part.scales), named(law.states, part.states)
+    kept = named(kept_columns(law), slice(part.margins.start, part.keeping.stop))
+    return named(law.residuals, part.residuals), named(law.limits, part.scales), kept, named(law.states, part.states)
 
 
 def _stabilised(machine: Machine, t: Array, xs: Array) -> dict[str, Array]:
@@ -178,9 +183,22 @@ def _stabilised(machine: Machine, t: Array, xs: Array) -> dict[str, Array]:
     return {each.name: table[:, len(described.constraints) + i] for i, each in enumerate(described.stabilised)}
 
 
-def _acted(answers: Array, scale: Array, step_s: float) -> dict[str, float | None]:
-    """At how many control instants a limit acted, and when first [s]."""
-    acting = scale < 1.0
+def _keeps(closed_loop: ClosedLoop, answers: Array, kept: Mapping[str, Array], step_s: float) -> dict[str, Any]:
+    """Of each keep its least margin and when, at how many control instants it acted, where it gave way."""
+    found = {}
+    for each in closed_loop.control.law.description.keeps if closed_loop.control else ():
+        margins, active = (kept[f"{word}_{each.quantity.name}"] for word in ("margin", "active"))
+        if np.isfinite(margins).any():
+            at = int(np.nanargmin(margins))
+            found[each.quantity.name] = {
+                "margin": float(margins[at]), "at": float(answers[at, 0]) * step_s, "acted": int((active > 0).sum()),
+                "gave_way": _acted(answers, active < 0, step_s),
+            }  # fmt: skip
+    return found
+
+
+def _acted(answers: Array, acting: npt.NDArray[np.bool_], step_s: float) -> dict[str, float | None]:
+    """At how many control instants something acted, and when first [s]."""
     first = float(answers[int(np.argmax(acting)), 0]) * step_s if acting.any() else None
     return {"instants": int(acting.sum()), "first": first}
 

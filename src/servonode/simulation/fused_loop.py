@@ -8,7 +8,7 @@ import numpy as np
 from servonode.arrays import Array
 from servonode.bus.topology import CONTROLLER, PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.controllers.engine.layout import CROSSED, GOOD
+from servonode.controllers.engine.layout import CROSSED, GOOD, UNSOLVED
 from servonode.controllers.engine.signals import Signals
 from servonode.controllers.inversion.feedforward import Feedforward
 from servonode.definitions import cache
@@ -122,6 +122,7 @@ def loop_call(
         bounds=closed_loop.safety.limits.bounds,
         depth=controller.delay + 1, queue=np.zeros((controller.delay + 1, machine.n_inputs)), c_law=law.c, K=law.K,
         targets=goals.targets, signals=goals.signals, memory=law.memory(),
+        most_clipped=-1 if (allowed := closed_loop.safety.clipped) is None else allowed,
         predicts=int(controller.predictor and controller.delay > 0), c_believed=law.machine.c, rows=rows,
         answers=answers,
     )  # fmt: skip
@@ -139,7 +140,8 @@ def _controlled(closed_loop: ClosedLoop, every: int, goals: GoalTables, rows: Ar
         stopped = kernel.loop(*arguments.values())
     goal_from, measured = (more.goal_from, more.measured) if more else (0, x)
     known = stopped >= 0 and (more is None or more.names_fault)
-    fault = fault_at(closed_loop, stopped, x, stopped - goal_from, measured, y) if known else None
+    unsolved = 0 <= arguments["most_clipped"] < arguments["clipped"][0]
+    fault = fault_at(closed_loop, stopped, x, stopped - goal_from, measured, y, unsolved) if known else None
     return Ended(stopped, int(progress[2]), goal_from, more.counts() if more else {}, fault)
 
 
@@ -159,11 +161,13 @@ def rows_of(steps: int, every: int) -> int:
     return -(-steps // every) + 1
 
 
-def fault_at(closed_loop: ClosedLoop, k: int, x: Array, goal_k: int, measured: Array, y: Array) -> Fault | None:
+def fault_at(
+    closed_loop: ClosedLoop, k: int, x: Array, goal_k: int, measured: Array, y: Array, unsolved: bool
+) -> Fault | None:
     """The fault at step k of a loop that stopped there, of its machine or law; None: the nodes must find it.
 
     x, measured: the machine's state there, and what the law saw of it. y: the goal of step goal_k, with the program's
-    own states.
+    own states. unsolved: whether inputs that keep all were sought in vain for too long.
     """
     launch, machine, control = closed_loop.launch, closed_loop.machine, closed_loop.control
     if control is None or control.stated.predictor or not np.isfinite(x).all() or k % (launch.steps_per_period or 1):
@@ -173,6 +177,6 @@ def fault_at(closed_loop: ClosedLoop, k: int, x: Array, goal_k: int, measured: A
     if violated is not None:
         return Fault(violated.name, violated.text, t, PLANT)
     answer = law.evaluate(goal_k * launch.step_ns / 1e9, measured, y)
-    if answer.status == GOOD:  # so its determinant has changed sign
-        answer.status = CROSSED
-    return Fault("law", law.explain(answer), t, CONTROLLER)
+    if answer.status == GOOD:  # so its determinant has changed sign, or it was clipped for too long
+        answer.status = UNSOLVED if unsolved else CROSSED
+    return Fault(law.fault_name(answer), law.explain(answer), t, CONTROLLER)

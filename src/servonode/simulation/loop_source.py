@@ -7,6 +7,7 @@ from typing import Any
 
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.controllers import ServoLaw
+from servonode.controllers.engine.layout import CLIPPED
 from servonode.definitions import cache
 from servonode.kernels.library import library_text, numbers_of
 from servonode.plants.effect_kernels import effect_sizes, load_effects
@@ -42,6 +43,8 @@ def _source(closed_loop: ClosedLoop, law: ServoLaw, imperfect: bool) -> str:
         "targets_at": goal.targets.start, "signals_at": goal.signals.start, "states_at": goal.states.start,
         "integrals_at": goal.integrals.start, "residuals_at": answer.residuals.start,
         "recorded_at": answer.recorded.start, "determinant_at": answer.determinant.start,
+        "keeping_at": answer.keeping.start, "keeps": law.description.keeping,
+        "CLIPPED": CLIPPED,
         "answer_step": kept.step.start, "answer_recorded": kept.recorded.start, "answer_states": kept.states.start,
         "watched": watched, "follows": bool(law.description.states), "imperfect": imperfect,
         "tells_crossings": law.description.tells_crossings,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import UNSET
 
 from servonode.arrays import Array
 from servonode.bus import Command, Estimate, Message, Report, State, Status, Target
@@ -288,6 +289,13 @@ class Feed:
 
     def _on_report(self, report: Report) -> None:
         values = {f"residual_{name}": value for name, value in report.residual.items()}
+        if report.keeping is not UNSET:
+            values |= {
+                f"{word}_{name}": value
+                for word in ("margin", "active")
+                for name, value in getattr(report, word).items()
+            }
+            values["keeping"] = report.keeping
         values[TIMING["law"]] = 1e3 * report.compute_s
         if self._one_clock and report.re in self._sent:
             values[TIMING["age"]] = (report.mono - self._sent[report.re]) / 1e6

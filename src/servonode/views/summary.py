@@ -183,6 +183,14 @@ def _rejected(run: Run) -> str:
     return f"by the gate, readings of {rejected}" if rejected else "no reading, by the gate"
 
 
+def _kept(run: Run) -> Iterable[str]:
+    """How near each keep came to its border, and how often it acted."""
+    units = run.units if run.keeps else {}
+    for name, each in run.keeps.items():
+        least = valued("least margin", each["margin"], units[f"margin_{name}"])
+        yield f"{name}: {least} at t = {each['at']:.4g} s; acted at {each['acted']} control instants"
+
+
 def _energy(run: Run) -> str:
     """How well energy and work agree; of an external plant only the energy is known."""
     if not len(run.energy):
@@ -219,6 +227,7 @@ MEASURES = (
     Measure("truly", _truly),
     Measure("estimate", _estimate),
     Measure("rejected", _rejected),
+    Measure("kept", _kept),
     Measure("energy check", _energy),
     _stat("record", "lost_rows", lambda all: [f"{n} rows of the {node} are {ROWS}" for node, n in all.items()]),
     _stat("record", "incomplete", str),

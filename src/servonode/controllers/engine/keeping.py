@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 MOST_ROWS, MOST_INPUTS = 40, 30  # of the solver
 TOLERANCE = 1e-3  # of a keep, in its unit
+KEEP_FAULT = "keep_"  # and its name: the fault of one that is violated by more
 
 
 class KeepNumbers(NamedTuple):

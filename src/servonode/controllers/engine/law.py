@@ -8,11 +8,12 @@ from types import MappingProxyType
 import numpy as np
 
 from servonode.arrays import Array
-from servonode.controllers.engine.keeping import TOLERANCE, KeepNumbers
+from servonode.controllers.engine.keeping import KEEP_FAULT, TOLERANCE, KeepNumbers
 from servonode.controllers.engine.kernels import LawKernel
 from servonode.controllers.engine.layout import (
     CROSSED,
     SINGULAR,
+    UNSOLVED,
     YIELDED,
     Answer,
     AnswerLayout,
@@ -302,6 +303,11 @@ class ServoLaw(Tabular):
         self.compute(t, x, y, answer)
         return answer
 
+    def fault_name(self, answer: Answer) -> str:
+        """The name of the fault of an answer whose status is not good: of a violated keep `keep_NAME`, else `law`."""
+        i = answer.status - len(self.description.guards) - 1
+        return f"{KEEP_FAULT}{self.description.keeps[i].quantity.name}" if i >= 0 else "law"
+
     def explain(self, answer: Answer, remedy: str = "") -> str:
         """The sentence for an answer whose status is not good; `remedy`: what helps where W is singular."""
         if answer.status > len(self.description.guards):
@@ -313,6 +319,9 @@ class ServoLaw(Tabular):
             names = ", ".join(each.quantity.name for each, acts in given if acts < 0)
             text = f"not all can be kept within the limits of the inputs: {names} would have to give way"
             return f'{text}; start slower or farther away, or let it, by controller.conflict = "yield"'
+        if answer.status == UNSOLVED:
+            text = "no inputs were found that keep all, for more control periods in a row than plant.safety.repeats"
+            return f"{text}: those of the law were only clipped; start elsewhere, or keep less"
         if answer.status in (SINGULAR, CROSSED):
             names = ", ".join(each.name for each in self.description.residuals)
             many = len(self.description.residuals) > 1

@@ -6,12 +6,12 @@ from typing import Self
 import numpy as np
 
 from servonode.kernels.library import numbers_of
-from servonode.mechanics.description import MachineDescription, ProgramDescription, derivatives
+from servonode.mechanics.description import MachineDescription, ProgramDescription, Quantity, derivatives
 from servonode.mechanics.kernels import Layout
 
-GOOD, SINGULAR, NOT_FINITE, CROSSED, FAILED, YIELDED = 0, -1, -2, -3, -4, -5
+GOOD, SINGULAR, NOT_FINITE, CROSSED, FAILED, YIELDED, UNSOLVED = 0, -1, -2, -3, -4, -5, -6
 # CROSSED: W is singular somewhere between two control instants; FAILED: a controller of the user's own gave no inputs;
-# YIELDED: not all can be kept, which is stated to be a fault
+# YIELDED: not all can be kept, which is stated to be a fault; UNSOLVED: the inputs were only clipped for too long
 GIVES_WAY, CLIPPED = (numbers_of("nearest")[name] for name in ("GIVES_WAY", "CLIPPED"))  # of how a law keeps
 
 
@@ -120,11 +120,26 @@ class RecordLayout(Layout):
             rates=[f"{name}_rate" for name in residuals],
             condition=["condition"],
             scales=[each.name for each in program.limits],
-            margins=[f"margin_{each.quantity.name}" for each in program.keeps],
-            active=[f"active_{each.quantity.name}" for each in program.keeps],
-            keeping=["keeping"] if program.keeping else [],
+            **{part: [each.name for each in found] for part, found in kept_quantities(program).items()},
             states=[each.name for each in program.states],
         )
+
+
+def kept_quantities(program: ProgramDescription) -> dict[str, list[Quantity]]:
+    """What an answer says of all that is kept, by part and in its order; the names are those of columns."""
+    keeps = [each.quantity for each in program.keeps]
+    acts = "1 while the inputs are changed for it, -1 while it gives way"
+    how = "0: the inputs keep all, 1: they are changed for it, 2: not all is kept, 3: they are only clipped"
+    return {
+        "margins": [Quantity(f"margin_{each.name}", each.description, each.unit) for each in keeps],
+        "active": [Quantity(f"active_{each.name}", acts) for each in keeps],
+        "keeping": [Quantity("keeping", how)] if program.keeping else [],
+    }
+
+
+def kept_columns(program: ProgramDescription) -> list[Quantity]:
+    """The columns of all that is kept, as they follow one another from `RecordLayout.margins` on."""
+    return [each for part in kept_quantities(program).values() for each in part]
 
 
 class Answer:
@@ -176,3 +191,13 @@ class Answer:
         if self.status == GOOD and self.determinant * before < 0.0:
             self.status = CROSSED
         return self.determinant if self.status == GOOD else before
+
+    def count_clipped(self, before: int, allowed: int | None) -> int:
+        """Set a good status to UNSOLVED where the inputs are only clipped for more control periods than `allowed`.
+
+        `before`: for how many in a row they had been; how many it is now comes out.
+        """
+        clipped = before + 1 if self.status == GOOD and self.keeping == CLIPPED else 0
+        if allowed is not None and clipped > allowed:
+            self.status = UNSOLVED
+        return clipped

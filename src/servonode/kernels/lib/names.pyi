@@ -75,6 +75,7 @@ integrals_at: int
 residuals_at: int
 recorded_at: int
 determinant_at: int
+keeping_at: int
 row_step: int
 row_x: int
 row_inputs: int
@@ -86,6 +87,7 @@ answer_states: int
 watched: bool  # faults end a run
 follows: bool  # the program has states of its own
 tells_crossings: bool  # the law tells where its determinant is 0
+keeps: bool  # the law keeps rows or limits
 imperfect: bool  # drives, sensors or limits change what is demanded or measured
 has_law: bool  # an environment's reward or conditions use residuals
 slewed: bool  # rates may be limited

@@ -2,6 +2,7 @@
 
 from servonode.kernels.lib.given import advance_believed, faults, follow, law
 from servonode.kernels.lib.names import *
+from servonode.kernels.lib.nearest import CLIPPED
 
 
 class Run:
@@ -27,6 +28,8 @@ class Run:
     f: f64[n_s]  # residuals of the measured state, where the law sees a predicted one
     memory: f64[n_memory]
     determinant: f64[one]
+    clipped: i64[one]  # control periods in a row for which inputs that keep all were sought in vain
+    most_clipped: int  # allowed, -1: any number
     predicts: int
     x_ahead: f64[n_x]
     c_believed: f64[n_c_believed]
@@ -117,6 +120,10 @@ def answer(run: Run, k: int, origin: int, n: int, x: f64[n_x], sent: f64[any_siz
         return False
     for i in range(n_integrals):
         run.y[integrals_at + i] += run.period * run.f[i]
+    if keeps:
+        run.clipped[0] = run.clipped[0] + 1 if run.out[keeping_at] == CLIPPED else 0
+        if run.most_clipped >= 0 and run.clipped[0] > run.most_clipped:
+            return False
     at = (k // run.per_period + run.depth - 1) % run.depth
     for i in range(n_tau):
         sent[at, i] = min(max(run.out[i], -run.bounds[0, i]), run.bounds[0, i])

@@ -9,7 +9,7 @@ import numpy as np
 
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.controllers.engine.layout import CROSSED, NOT_FINITE, SINGULAR
+from servonode.controllers.engine.layout import CROSSED, NOT_FINITE, SINGULAR, kept_columns
 from servonode.controllers.engine.signals import Signals
 from servonode.controllers.inversion.feedforward import Feedforward
 from servonode.definitions import cache
@@ -163,6 +163,7 @@ def _columns(run: Run) -> Iterator[tuple[str, str, int]]:
         law, kept = loop.control.law.description, loop.control.law.record_layout
         known |= {f"residual_{each.name}": ("answer", kept.residuals.start + i) for i, each in enumerate(law.residuals)}
         known |= {f"scale_{each.name}": ("answer", kept.scales.start + i) for i, each in enumerate(law.limits)}
+        known |= {each.name: ("answer", kept.margins.start + i) for i, each in enumerate(kept_columns(law))}
         known |= {each.name: ("answer", kept.states.start + i) for i, each in enumerate(law.states)}
         known |= {each.name: ("watched", i) for i, each in enumerate(law.watches)}
         targets = loop.control.targets

@@ -11,6 +11,7 @@ import numpy as np
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.variation import Variation
+from servonode.controllers.engine.layout import kept_columns
 from servonode.errors import StatementError
 from servonode.kernels.syntax import syntax_tree
 from servonode.mechanics.expression import MAX_LENGTH, OPERATIONS, Apply, ExpressionError, Node, Symbol, parse
@@ -30,7 +31,7 @@ def column_units(closed_loop: ClosedLoop) -> dict[str, str]:
     if control is not None:
         program = control.law.description
         units |= {f"scale_{each.name}": "1" for each in program.limits}
-        units |= {each.name: each.unit for each in program.states}
+        units |= {each.name: each.unit for each in (*kept_columns(program), *program.states)}
     return units | {"energy": "J"}
 
 
@@ -39,7 +40,7 @@ def columns_of_run(run: Run) -> dict[str, Array]:
     columns: dict[str, Any] = {"t": run.t, **run.state, "work": run.work, **run.input}
     columns |= {f"residual_{name}": values for name, values in run.residual.items()}
     columns |= {f"scale_{name}": values for name, values in run.scale.items()}
-    return columns | run.program_state | {"energy": run.energy}
+    return columns | run.kept | run.program_state | {"energy": run.energy}
 
 
 def known_rows(columns: Sequence[Array], t: Array) -> tuple[Sequence[Array], Array]:
@@ -104,6 +105,7 @@ def places_of(closed_loop: ClosedLoop) -> dict[str, tuple[bool, int]]:
     for prefix, quantities, columns_of in (
         ("residual_", program.residuals, kept.residuals),
         ("scale_", program.limits, kept.scales),
+        ("", kept_columns(program), kept.margins),
         ("", program.states, kept.states),
     ):
         places |= {f"{prefix}{each.name}": (True, columns_of.start + i) for i, each in enumerate(quantities)}
