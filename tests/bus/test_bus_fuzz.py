@@ -48,6 +48,7 @@ def samples() -> list[tuple[bytes, bytes]]:
         wire.Count: 12,
         wire.CountOrNone: -1,
         wire.CountOrUnset: 3,
+        wire.TextOrUnset: "keep_elbow",
         wire.StartId: 2**53,
         wire.Nanoseconds: 2**62,
         wire.Counts: {"type": 3},

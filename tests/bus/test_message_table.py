@@ -40,7 +40,7 @@ def test_topic_info_calls_numbers_numbers_and_lists_lists() -> None:
     assert {each for each, kind in kinds.items() if kind == "text"} == {
         (topic, name)
         for topic in PUBLISHED
-        for name in ("node", "fault", "lifecycle", "safe_state")
+        for name in ("node", "fault", "fault_name", "lifecycle", "safe_state")
         if name in {each.name for each in structs.fields(TOPICS[topic])}
     }
 

@@ -3,6 +3,7 @@
 import ctypes
 import subprocess
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import pytest
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch
-from servonode.controllers.engine.layout import CROSSED
+from servonode.controllers.engine.keeping import KeepNumbers
+from servonode.controllers.engine.layout import CROSSED, UNSOLVED
 from servonode.loop import Loop
 from servonode.nodes.guard import SafeAction
 from servonode.nodes.input_limiter import InputLimiter
@@ -45,6 +47,14 @@ LOOPS: dict[str, tuple[str, ...]] = {  # every integrator, law and limit
     "hitch_speed": ("trailer_hitch_speed", "run.duration=1", "plant.integrator=ralston"),
     "path": ("trailer_circle", "run.duration=1"),
     "own_states": ("snowboarder_curve", "run.duration=1", "controller.delay=1", "plant.safety.rate_limit=3000"),
+    "keeps": (
+        "trailer_pursuit_lockstep", "run.duration=3", 'controller.keep.slow="0.05 - V"', 'controller.limits="keep"',
+        "plant.safety.limit=0.01", "controller.delay=1",
+    ),
+    "gives_way": (
+        "trailer_pursuit_lockstep", "run.duration=1", 'controller.keep.slow="0.05 - V"', "plant.safety.limit=0.03",
+        'controller.keep.fast={expression="V + 0.1*t - 0.06", priority=2, tolerance=10}', 'controller.limits="keep"',
+    ),
     "sphero": ("sphero_pursuit", "run.duration=1", "plant.safety.limit=5e-6", "plant.safety.rate_limit=3e-6"),
     "sphero_cascade": ("sphero_cascade", "run.duration=1", "controller.delay=1", "plant.safety.limit=1e-8"),
 }  # fmt: skip
@@ -130,6 +140,25 @@ def test_the_controller_in_c_stops_where_the_determinant_changes_its_sign(librar
         k += 1
     assert status == CROSSED
     assert t == run.fault["t"]
+
+
+def test_the_controller_in_c_stops_where_inputs_were_only_clipped_for_too_long(library: Any) -> None:
+    a = loop("trailer_pursuit_lockstep", 'controller.keep.slow="0.15 - V"', "plant.safety.repeats=4")
+    assert a.control is not None
+    law = a.control.law.keeping({"slow": KeepNumbers(np.inf, np.inf, 0.0, 1.0)}, *a.control.law.limits)
+    a = a.with_parts(control=replace(a.control, law=law))
+    controller, x = Controller(library, a), a.start.copy()
+    assert [controller.update(i / 100, x, controller.goal(i / 100)) for i in range(6)] == [
+        0,
+        0,
+        0,
+        0,
+        UNSOLVED,
+        UNSOLVED,
+    ]
+    head = c_text(a).split("*/")[0]
+    assert "for more than 4 periods in a row the inputs were only clipped" in head
+    assert "slow.tolerance  1.0" in head
 
 
 def states(a: ClosedLoop, rng: np.random.Generator, n: int) -> Array:
