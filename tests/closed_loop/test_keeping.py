@@ -13,6 +13,7 @@ from servonode.closed_loop.variation import Variation
 from servonode.controllers import Program, keep, residual
 from servonode.controllers.engine.keeping import KeepNumbers
 from servonode.mechanics import Model, coordinate, discrete, input_
+from servonode.simulation.event_integration import SimulationError
 
 x = coordinate("x", "place", "m")
 STATED: dict[str, Any] = {"residuals": {"place": "x - 2"}, "gains": {"lambda": 5.0}, "duration": 2.0}
@@ -151,6 +152,13 @@ def test_a_bounded_solution_is_followed_within_what_is_kept() -> None:
     inverted = loop(residuals=goal, controller__inversion={})
     assert numbers(inverted)["wall"].brake == pytest.approx(2.5)
     assert 0.99 < inverted.simulate().state["x"].max() <= 1.0
+
+
+def test_the_continuous_mode_judges_what_is_kept_at_states_that_are_reached() -> None:
+    assert loop().simulate(control="continuous").state["x"].max() == pytest.approx(1.0, abs=1e-3)
+    late = loop(initial={"x": 0.9, "x_dot": 5.0}, controller__limits="keep")
+    with pytest.raises(SimulationError, match=r"s keep wall: 1\.0 - x is -0\.\d* m, below 0"):
+        late.simulate(control="continuous")
 
 
 def test_a_setting_that_is_kept_by_alone_is_used() -> None:

@@ -3,13 +3,16 @@
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 import servonode
+from servonode.bus.messages import LARGEST
 from servonode.bus.requests import LARGEST_REQUEST, encode_map
 from servonode.bus.topology import CONTROLLER, PLANT, SET
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.parameters import judged, numbers_of, parameter, parameters_of
+from servonode.nodes.node import Change, ChangedParameters
 
 LOOPS = ("trailer_circle", "trailer_pursuit", "sphero_circle", "sphero_line", "snowboarder_curve", "sphero_tilt")
 
@@ -41,6 +44,17 @@ def test_a_law_takes_the_numbers_of_another_bit_by_bit(name: str) -> None:
     assert law.memory().tobytes() == wanted.memory().tobytes()
     assert law.machine.parameters == wanted.machine.parameters
     assert loop.control.law.c.tobytes() != law.c.tobytes()
+
+
+def test_infinite_numbers_of_what_is_kept_pass_a_message_with_their_signs() -> None:
+    loop = loop_of("trailer_pursuit", keep={"fast": "2 - V", "pull": "5 - U1"})
+    new = judged(loop, {}, {"controller.keep.fast.margin": 0.5})
+    sent = np.clip(numbers_of(new, CONTROLLER), -LARGEST, LARGEST).tolist()
+    values = {"controller.keep.fast.margin": 0.5}
+    change = ChangedParameters(loop, CONTROLLER).read({"values": values, "numbers": sent, "revision": 0})
+    assert isinstance(change, Change)
+    assert np.array_equal(change.numbers, numbers_of(new, CONTROLLER))
+    assert {math.inf, -math.inf} < set(change.numbers)
 
 
 def test_what_may_change_has_its_node_unit_and_range() -> None:

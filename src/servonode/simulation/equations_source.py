@@ -92,7 +92,10 @@ def perturbed(t: f64, y: f64[:]{declared}, dy: f64[:]):
 
 
 def rates(t: f64, m: i64, y: f64[:]{declared}, dy: f64[:]) -> i64:
-    \"\"\"x' of all m states. Where it is `strict` the status of the law on the first copy is returned, else 0.\"\"\"
+    \"\"\"x' of all m states. Where it is `strict` the status of the law on the first copy is returned, else 0.
+
+    A step may look beyond what the law keeps: 1 passes over that, 2 is for states that are reached.
+    \"\"\"
     if not set_goal(t{given}) and strict:
         return {goal_not_finite}
     status = closed(t, y, 0{given}, dy)
@@ -101,7 +104,7 @@ def rates(t: f64, m: i64, y: f64[:]{declared}, dy: f64[:]) -> i64:
     else:
         for i in range(1, m // n):
             closed(t, y, i*n{given}, dy)
-    return status if strict else 0
+    return status if strict{unless} else 0
 
 
 def held(t: f64, y: f64[:]{declared}, zeros: f64[:]):
@@ -168,7 +171,9 @@ def equations_source(closed_loop: ClosedLoop, events: Sequence[str], integrals: 
     names |= {"jump": len(events) - jumps, "dead": _dead(closed_loop)}
     sizes = {"n": n, "n_jumps": jumps, "n_entries": n - 1, "n_kept": n_kept, "n_held": n_held, "n_events": len(events)}
     sizes["n_row"] = row.computed.stop
-    names |= _law_texts(control, n_kept, sizes)
+    names |= _law_texts(control, n_kept, sizes) | {"unless": ""}
+    if control is not None and control.law.description.keeps:
+        names["unless"] = f" and (strict > 1 or status <= {len(control.law.description.guards)})"
     names["events"] = "".join(_event_text(closed_loop, each, events.index(each)) for each in dict.fromkeys(events))
     names["wait"] = texts.WAIT_TEXT.format(**names) if jumps else ""
     names |= {"machine": machine.kernel.__name__, "sizes": sizes_text(sizes)}

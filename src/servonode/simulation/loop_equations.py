@@ -95,7 +95,7 @@ class LoopEquations:
 
     def status(self, t: float, y: Array) -> int:
         """The law's status at a state, which `answer` has too, or GOAL_NOT_FINITE."""
-        self.answer.status = self._kernel.rates(t, len(y), y, 1, *self._context()[1:], np.zeros(len(y)))
+        self.answer.status = self._kernel.rates(t, len(y), y, 2, *self._context()[1:], np.zeros(len(y)))
         return self.answer.status
 
     def held(self, t: float, y: Array) -> Array:
@@ -160,7 +160,8 @@ class LoopEquations:
     def told(self, k: Any, times: Array, states: Array, rows: Array, answers: Array) -> int:
         """Fill the plant's and the controller's rows of states (n_times, n); the row at which the law stops, or -1."""
         y, dy = np.zeros((2, self.n))
-        return int(self._kernel.told(len(times), k, times, states.reshape(-1), y, dy, *self._context(), rows, answers))
+        context = [2, *self._context()[1:]]
+        return int(self._kernel.told(len(times), k, times, states.reshape(-1), y, dy, *context, rows, answers))
 
 
 def _set(signals: Signals | Feedforward, out: Array) -> Array:
