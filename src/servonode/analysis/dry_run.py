@@ -11,6 +11,7 @@ from servonode.analysis.aftermath import after_fault
 from servonode.analysis.goal_speed import lasting, slower_goal
 from servonode.analysis.held_residuals import ROWS, judge_along, judge_noise, pose, rows_of
 from servonode.analysis.internal_motion import Linearised, Orbit
+from servonode.analysis.kept_runs import judge_keeps
 from servonode.analysis.linearisation import sampled_step
 from servonode.analysis.observability import judge_estimate
 from servonode.analysis.orbits import judge_orbit
@@ -39,6 +40,7 @@ from servonode.plants.plausible import StateLimits
 from servonode.record.run import Run, default_every
 from servonode.simulation.event_integration import SimulationError
 from servonode.simulation.simulate import can_fuse, simulate_fused
+from servonode.tables import several
 
 PERIOD_GROWS = 1e-4  # above 1 by which an eigenvalue of a period must be to count as growing
 GROWTH = 3.0  # perturbations that grow more than this are warned of
@@ -91,6 +93,7 @@ def dry_run(closed_loop: ClosedLoop, found: Examination) -> None:
     if not description.explicit:
         judge_along(closed_loop, control, run, found)
         judge_noise(closed_loop, control, found)
+    judge_keeps(closed_loop, run, found)
     judge_arrival(closed_loop, control, run, found, lambda: working_rate(closed_loop, _reached), slower)
     if not description.own:
         _judge_zero_dynamics(closed_loop, run, whole, found)
@@ -309,6 +312,10 @@ def judge_arrival(
     if run.fault:
         return
     texts = missed_residuals(closed_loop, run, found)
+    if texts and (acting := [name for name, each in found.numbers.get("keeps", {}).items() if each.get("holds")]):
+        for name, text in texts.items():
+            found.add("warn", name, f"{text}: the goal is not reached, for what is kept: {several(acting)}")
+        return
     remedy = _remedy(limited_late(closed_loop, run.input, len(run.t)), other_rate(), slower) if texts else ""
     for i, name in enumerate(_judged(run)):
         if name in texts:

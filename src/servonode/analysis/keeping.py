@@ -1,0 +1,382 @@
+"""What a law keeps, judged at states: where rows have no input, conflict with limits or each other; starts that keep.
+
+A row is a tau >= b (see `ServoLaw.keep_rows`); a face is one smooth part of a keep, with one row.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import comb
+
+import numpy as np
+
+from servonode.analysis.linear_system import slope
+from servonode.arrays import Array
+from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.closed_loop.static_checks import SPREAD, Examination
+from servonode.controllers.engine.keeping import KeepNumbers
+from servonode.tables import several
+
+EDGE = 0.05  # of the way to the edge of all starts that keep: half of the starts lie within so much of it
+SCANNED, HALVINGS, TRIES = 8, 12, 20  # of a way to the edge; draws for each start
+DIFFERENCE, ROUNDING = 1e-6, 1e-9
+STATES, SEEDS = 50, 30  # random states; of them those from which the edge is looked for
+EVALUATIONS = 20_000  # of rows at most, in that search
+VANISHED = 1e-6  # of its typical size: a row without input
+VARIES = 0.5  # of its typical size: a row that is nowhere less has no place where it vanishes
+ITERATIONS = 12
+DECISIVE = 1e-3  # of the largest effect of a state on what is looked at, from which on it is named
+SHARES = (1.0, 0.3, 0.1, 0.03, 0.01)  # of the distance at the start, at which approaches are looked at
+EASY = 0.1  # of the median: where velocities move a face less, nothing approaches it fast
+SHOWN = 6  # states of a place that are named
+GIVEN = 0.9  # of the deceleration that inputs give at every state: a brake that is advised
+
+
+class Rows:
+    """The rows of all that a closed loop's law keeps, and the limits of the plant's inputs."""
+
+    def __init__(self, closed_loop: ClosedLoop) -> None:
+        assert closed_loop.control is not None
+        self.loop, self.law = closed_loop, closed_loop.control.law
+        self.machine, self.keeps = self.law.machine, self.law.description.keeps
+        faces = [(i, r) for i, each in enumerate(self.keeps) for r in each.degrees]
+        self.of, self.degrees = np.array(faces, dtype=int).reshape(-1, 2).T
+        numbers = self.law.keep_numbers
+        self.numbers: list[KeepNumbers] = [numbers[each.quantity.name] for each in self.keeps]
+        free = np.full(self.machine.n_inputs, np.inf)
+        most, inputs = np.array(closed_loop.safety.limits.value), self.machine.description.inputs
+        least = np.array([-np.inf if each.at_least is None else each.at_least for each in inputs])
+        extension = self.law.description.extension
+        self.integrates = bool(extension and extension.integrators)  # the rows have rates of these in place of inputs
+        self.lower: Array = -free if self.integrates else np.maximum(-most, least)
+        self.upper: Array = free if self.integrates else most
+        self._at_start = closed_loop.goal(0.0)
+
+    @property
+    def names(self) -> list[str]:
+        return [each.quantity.name for each in self.keeps]
+
+    def goal(self, t: float, x: Array) -> Array:
+        """y at a state on which the program's own states begin."""
+        y = self.loop.goal(t) if t else self._at_start
+        if self.law.description.states:
+            y = self.loop.goal(t, self.law.with_own_states(t, x, y).initial_states)
+        return y
+
+    def at(self, t: float, x: Array, y: Array | None = None) -> Array:
+        """The rows (n_rows, 4 + n_tau) there."""
+        return self.law.keep_rows(t, x, self.goal(t, x) if y is None else y)
+
+    def most(self, rows: Array) -> Array:
+        """The largest a tau of each row that the limits of the inputs allow."""
+        a = rows[:, 4:]
+        with np.errstate(invalid="ignore"):
+            found: Array = np.where(a == 0.0, 0.0, np.where(a > 0.0, a * self.upper, a * self.lower)).sum(axis=1)
+        return found
+
+    def conflict(self, rows: Array, tau: Array | None = None) -> list[int]:
+        """The rows that no inputs within their limits keep together; none: some do, such as these."""
+        a, b = rows[:, 4:], rows[:, 2]
+        fine = 1e-7 * (np.abs(b) + np.linalg.norm(a, axis=1) + ROUNDING)
+        alone = np.flatnonzero(self.most(rows) < b - fine)
+        if len(alone):
+            return [int(i) for i in alone]
+        moved = np.flatnonzero(a.any(axis=1))
+        if len(moved) < 2 or (tau is not None and (a @ tau >= b - fine).all()):
+            return []
+        from scipy.optimize import linprog
+
+        sizes = np.linalg.norm(a[moved], axis=1)
+        unit = np.where(np.isfinite(self.upper), np.maximum(np.abs(self.upper), np.abs(self.lower)), 1.0)
+        unit = np.where(unit > 0.0, unit, 1.0)
+        scaled = np.column_stack([-a[moved] * unit / sizes[:, None], np.ones(len(moved))])
+        bounds = [*zip(self.lower / unit, self.upper / unit, strict=True), (None, 1.0)]
+        found = linprog(np.append(np.zeros(len(unit)), -1.0), scaled, -b[moved] / sizes, bounds=bounds)
+        if found.status != 0 or found.x[-1] >= -1e-7 * (1.0 + np.abs(b[moved] / sizes).max()):
+            return []
+        return [int(i) for i in moved[np.asarray(found.ineqlin.marginals) < -ROUNDING]]
+
+    def keeps_at(self, x: Array) -> bool:
+        """Whether all can be kept from a state at t = 0.
+
+        Each h and all inner functions of barriers are 0 or above, some inputs keep all rows, the law answers, the
+        machine has no fault.
+        """
+        y = self.goal(0.0, x)
+        rows = self.law.keep_rows(0.0, x, y)
+        if not np.isfinite(rows).all() or (rows[self.degrees > 0, :2] < 0.0).any() or (self._inner(x, y) < 0.0).any():
+            return False
+        answer = self.law.evaluate(0.0, x, y)
+        return not answer.status and not self.conflict(rows, answer.inputs) and self.loop.machine.fault(0.0, x) is None
+
+    def _inner(self, x: Array, y: Array) -> Array:
+        """(d/dt + k)^j h, 0 < j < r - 1, of faces of relative degree r > 2: by a motion without inputs, which do not
+        move these.
+        """
+        deep = np.flatnonzero(self.degrees > 2)
+        if not len(deep):
+            return np.ones(0)
+        control = self.loop.control
+        assert control is not None
+        step, advance = control.times.period_ns or 10**6, self.machine.advancer(self.loop.launch.plant.integrator)
+        states, u = x.copy(), np.zeros(len(self.upper))
+        values = [self.law.keep_rows(0.0, x, y)[deep, 0]]
+        for i in range(1, 5):
+            advance(i - 1, 1, step, states, u, self.machine.c)
+            values.append(self.at(i * step / 1e9, states)[deep, 0])
+        series = np.linalg.solve(np.vander(np.arange(5) * step / 1e9, 5, increasing=True), np.array(values))
+        found = []
+        for face, h in zip(deep, series.T, strict=True):
+            k, derivatives = self.numbers[self.of[face]].rate, h * [1, 1, 2, 6, 24]
+            for j in range(1, min(int(self.degrees[face]) - 1, 4)):
+                found.append(sum(comb(j, m) * k ** (j - m) * derivatives[m] for m in range(j + 1)))
+        return np.array(found)
+
+    def named(self, x: Array, effects: Array | None = None) -> str:
+        """The decisive states by name and value: those with the largest effects, else coordinates and velocities."""
+        described = self.machine.description.state
+        sizes = np.ones(len(described)) if effects is None else np.abs(effects)
+        which = np.flatnonzero(sizes >= DECISIVE * max(sizes.max(initial=0.0), ROUNDING))
+        return ", ".join(f"{described[i].name} = {x[i]:.3g}" for i in which[:SHOWN])
+
+    def limited_inputs(self, a: Array) -> str:
+        """The inputs of a row, with their limits."""
+        inputs, found = self.machine.description.inputs, []
+        for each, coefficient, low, high in zip(inputs, a, self.lower, self.upper, strict=True):
+            if coefficient:
+                size = f"{high:.4g}" if low == -high else f"{high:.4g} and at least {low:.4g}"
+                found.append(f"{each.name} at most {size} {each.unit}")
+        return several(found) or "no input"
+
+
+def starts(closed_loop: ClosedLoop, n: int, seed: int = 1, spread: float | Array = SPREAD) -> Array:
+    """So many states (n, n_x) from which all can be kept, within `spread` of the initial state (in each entry its own).
+
+    Each lies on a straight way in a random direction to the edge of what `Rows.keeps_at` and the spread allow: half of
+    them within EDGE of the way's length from its end, the others anywhere on it. Fewer come out where there are hardly
+    any.
+    """
+    rows, rng, center = Rows(closed_loop), np.random.default_rng(seed), closed_loop.start
+    reach = np.append(np.broadcast_to(spread, len(center) - 1), 0.0)
+    found: list[Array] = []
+    for _ in range(TRIES * n):
+        if len(found) == n:
+            break
+        way = rng.uniform(-1.0, 1.0, len(center) - 1)
+        far = center + reach * np.append(way / np.abs(way).max(), 0.0)
+        share = 1.0 - EDGE * rng.random() if len(found) % 2 == 0 else rng.random() ** (1 / len(way))
+        x = _on_way(rows, far, share * _edge(rows, far))
+        if rows.keeps_at(x):
+            found.append(x)
+    return np.array(found).reshape(-1, len(center))
+
+
+def _on_way(rows: Rows, far: Array, share: float) -> Array:
+    start = rows.loop.start
+    return rows.machine.projected(0.0, start + share * (far - start))
+
+
+def _edge(rows: Rows, far: Array) -> float:
+    """The share of the way from the initial state to `far` that keeps."""
+    low, high = 0.0, 1.0
+    for share in np.linspace(0.0, 1.0, SCANNED + 1)[1:]:
+        if not rows.keeps_at(_on_way(rows, far, share)):
+            high = float(share)
+            break
+        low = float(share)
+    for _ in range(HALVINGS if high > low else 0):
+        middle = (low + high) / 2
+        low, high = (middle, high) if rows.keeps_at(_on_way(rows, far, middle)) else (low, middle)
+    return low
+
+
+def judge_rows(rows: Rows, states: Array, found: Examination) -> None:
+    """Add what can be said of each keep at states: its numbers, where its rows have no input, what stops it.
+
+    states (n, n_x): some near the run and near its starts.
+    """
+    table = np.array([rows.at(0.0, x) for x in states])
+    table, here = table[np.isfinite(table).all(axis=(1, 2))], rows.at(0.0, rows.loop.start)
+    for i, each in enumerate(rows.keeps):
+        name, numbers = each.quantity.name, rows.numbers[i]
+        kept = found.numbers.setdefault("keeps", {}).setdefault(name, {})
+        kept |= {"relative_degrees": list(each.degrees), **numbers._asdict()}
+        found.add("good", f"keep {name}", _line(rows, i))
+        for face in np.flatnonzero(rows.of == i):
+            _judge_edge(rows, int(face), states, table, found)
+        second = np.flatnonzero((rows.of == i) & (rows.degrees == 2))
+        distance = max(float(here[second, 0].min(initial=np.inf)), 0.0) or float(table[:, second, 0].max())
+        tried = [each for face in second for each in _approaches(rows, int(face), states, distance)]
+        if tried:
+            _judge_stops(rows, i, tried, distance, found)
+
+
+def of(value: float, unit: str, digits: int = 3) -> str:
+    """A number with its unit."""
+    return f"{value:.{digits}g}" if unit == "1" else f"{value:.{digits}g} {unit}"
+
+
+def _line(rows: Rows, i: int) -> str:
+    """What is kept, and by which numbers."""
+    each, numbers, control = rows.keeps[i], rows.numbers[i], rows.loop.control
+    assert control is not None
+    unit, stated = each.quantity.unit, control.stated.keeps.get(each.quantity.name)
+    degrees = sorted(set(each.degrees))
+    text = f"{each.quantity.description}, relative degree {' and '.join(map(str, degrees))}"
+    if any(degrees):
+        text += f", rate {numbers.rate:.4g} 1/s"
+    if 2 in degrees and np.isfinite(numbers.brake):
+        auto = each.brake is None and (stated is None or stated.brake is None)
+        text += f", brake {numbers.brake:.4g} {unit}/s^2{' (auto)' if auto else ''}"
+    return f"{text}, margin {of(numbers.margin, unit)}, tolerance {of(numbers.tolerance, unit)}"
+
+
+def _judge_edge(rows: Rows, face: int, states: Array, table: Array, found: Examination) -> None:
+    """Whether the row of a face contains an input everywhere on its edge."""
+    typical = float(np.median(np.linalg.norm(table[:, face, 4:], axis=1))) if len(table) else 0.0
+    size = float(np.abs(table[:, face, 0]).max(initial=0.0)) or 1.0
+    at_once, all_entries = rows.degrees[face] == 0, range(states.shape[1] - 1)
+    edge = np.array([x if at_once else _moved_to(rows, face, x, all_entries, 0, 0.0) for x in states[:SEEDS]])
+    least = min(float(np.linalg.norm(rows.at(0.0, x)[face, 4:])) for x in edge)
+    if least > VARIES * typical > 0.0:
+        return
+    here, most = list[Array](), int(EVALUATIONS / (len(rows.degrees) * ITERATIONS * edge.shape[1]))
+    for x in edge[: most + 1]:
+        at = _vanishing(rows, face, x, typical or 1.0, size, (edge.min(axis=0), edge.max(axis=0)))
+        if at is not None:
+            here.append(at)
+    if not here:
+        return
+    free = [x for x in here if rows.at(0.0, x)[face, 2] > 1e-6]
+    x = (free or here)[0]
+    effects = slope(lambda at: np.append(*_size_and_h(rows, face, at)), x, np.full(len(x) - 1, DIFFERENCE))
+    where = rows.named(x, np.abs(effects).max(axis=0))
+    what = "so that nothing keeps it there" if free else "where it is kept by the motion alone"
+    text = f"no input moves its edge at {where}, {what}; keep another expression, such as one with its velocity in it"
+    found.add("warn", f"keep {rows.names[rows.of[face]]}", f"{text}, or give a margin that leaves this place out")
+    found.numbers["keeps"][rows.names[rows.of[face]]]["without_input"] = dict(
+        zip(rows.machine.description.state_names, x.tolist(), strict=False)
+    )
+
+
+def _size_and_h(rows: Rows, face: int, x: Array) -> tuple[Array, Array]:
+    row = rows.at(0.0, x)[face]
+    return row[4:], row[:1]
+
+
+def _vanishing(rows: Rows, face: int, x: Array, typical: float, size: float, box: tuple[Array, Array]) -> Array | None:
+    """A state near x and the box on the edge of a face where its row is 0; None where no such state is found."""
+    degree, n = int(rows.degrees[face]), len(x) - 1
+
+    def errors(at: Array) -> Array:
+        row = rows.at(0.0, at)[face]
+        return np.append(row[: min(degree, 2)] / size, row[4:] / typical)
+
+    for _ in range(ITERATIONS):
+        e = errors(x)
+        if not np.isfinite(e).all():
+            return None
+        if np.abs(e).max() < VANISHED:
+            break
+        moved = (x + side for side in DIFFERENCE * np.eye(len(x))[:n])
+        slopes = np.array([errors(at) - e for at in moved]).T / DIFFERENCE
+        step = np.linalg.lstsq(slopes, -e, rcond=1e-9)[0] if np.isfinite(slopes).all() else np.zeros(n)
+        length = float(np.abs(step).max())
+        x = x.copy()
+        x[:n] += step * min(1.0, SPREAD / length if length else 1.0)
+        x = rows.machine.projected(0.0, x)
+    e, (low, high) = errors(x), box
+    near = ((low - SPREAD <= x) & (x <= high + SPREAD))[:n].all()
+    return x if np.isfinite(e).all() and np.abs(e).max() < 1e2 * VANISHED and near else None
+
+
+@dataclass(frozen=True)
+class _Approach:
+    """A state in which a face is approached as fast as its barrier allows: there its row asks for the brake.
+
+    gives: the largest deceleration of the inputs. kept: it is enough. easy: how much velocities move h'.
+    """
+
+    speed: float
+    distance: float
+    gives: float
+    kept: bool
+    easy: float
+    x: Array
+    a: Array
+
+
+def _approaches(rows: Rows, face: int, states: Array, distance: float) -> list[_Approach]:
+    """Such states from a distance on inwards; none where nothing limits the inputs."""
+    numbers, found = rows.numbers[rows.of[face]], list[_Approach]()
+    described = rows.machine.description
+    places = [described.state_names.index(each) for each in described.coordinates]
+    velocities = [described.state_names.index(each) for each in described.velocities]
+    for x, share in zip(states, np.resize(SHARES, len(states)), strict=True):
+        at = _moved_to(rows, face, x, places, 0, share * distance)
+        at = _moved_to(rows, face, at, velocities, 1, 0.0)
+        row = rows.at(0.0, at)[[face]]
+        (h, psi, b), (most,) = row[0, :3], rows.most(row)
+        speed, steep = approach(h, numbers)
+        if h > 0.0 and np.isfinite([most, speed, b]).all() and abs(psi) <= 1e-6 * (speed + ROUNDING):
+            easy = float(np.linalg.norm(_by(rows, face, at, velocities, 1)))
+            gives = float(most - b + steep * speed)
+            found.append(_Approach(speed, float(h), gives, bool(most >= b - 1e-7 * abs(b)), easy, at, row[0, 4:]))
+    least = EASY * float(np.median([each.easy for each in found])) if found else 0.0
+    return [each for each in found if each.easy >= least]
+
+
+def approach(h: float, numbers: KeepNumbers) -> tuple[float, float]:
+    """alpha(h), the largest speed at which a barrier of relative degree 2 lets h fall, and its slope by h."""
+    k, brake = numbers.rate, numbers.brake
+    if k * k * h <= brake:
+        return k * h, k
+    speed = float(np.sqrt(brake * (2.0 * h - brake / k**2)))
+    return speed, brake / speed
+
+
+def _by(rows: Rows, face: int, x: Array, places: Sequence[int], column: int) -> Array:
+    """The slope of h or psi, a column of the rows, by some states."""
+    value, found = rows.at(0.0, x)[face, column], np.zeros(len(places))
+    for j, place in enumerate(places):
+        moved = x.copy()
+        moved[place] += DIFFERENCE
+        found[j] = (rows.at(0.0, moved)[face, column] - value) / DIFFERENCE
+    return found
+
+
+def _moved_to(rows: Rows, face: int, x: Array, places: Sequence[int], column: int, wanted: float) -> Array:
+    """The state with these entries next to its own at which h or psi has this value; as near as three steps come."""
+    x = x.copy()
+    for _ in range(3):
+        by = _by(rows, face, x, places, column)
+        if not (np.isfinite(by).all() and by.any()):
+            break
+        x[places] += (wanted - rows.at(0.0, x)[face, column]) * by / (by @ by)
+    return rows.machine.projected(0.0, x) if column == 0 else x
+
+
+def _judge_stops(rows: Rows, i: int, tried: Sequence[_Approach], distance: float, found: Examination) -> None:
+    """Add from which speed on what approaches a keep from a distance cannot be stopped, and whether its brake fits."""
+    name, unit, brake = rows.names[i], rows.keeps[i].quantity.unit, rows.numbers[i].brake
+    first = min((each for each in tried if not each.kept), key=lambda each: each.speed, default=None)
+    sure = [each for each in tried if first is None or each.speed < first.speed]
+    weakest, limits = min(sure or tried, key=lambda each: each.gives), rows.limited_inputs(tried[0].a)
+    speed, way = float(np.sqrt(2.0 * max(weakest.gives, 0.0) * distance)), distance
+    if sure:
+        speed, way = max((each.speed, each.distance) for each in sure)
+    kept = found.numbers["keeps"][name]
+    kept |= {"stops_from": speed, "stops_within": way, "deceleration": weakest.gives}
+    text = f"with {limits} it can stop from {speed:.3g} {unit}/s within {of(way, unit)}"
+    if first is None:
+        text += f", as fast as its barrier lets it come; they give {weakest.gives:.3g} {unit}/s^2 at least"
+        found.add("good", f"keep {name}", text)
+        return
+    if weakest.gives <= 0.0:
+        text = f"{limits} cannot stop it at {rows.named(weakest.x)}; keep less, start slower, or give stronger drives"
+        found.add("warn", f"keep {name}", text)
+        return
+    kept["brake_that_fits"] = fits = min(GIVEN * weakest.gives, speed**2 / (2.0 * distance) if sure else np.inf)
+    asks = f"a brake of {brake:.3g} {unit}/s^2" if np.isfinite(brake) else "a barrier without brake"
+    text += f", not always from {first.speed:.3g}" if sure else ""
+    text += f": {asks} is more than they give at {rows.named(first.x)} ({first.gives:.3g})"
+    found.add("warn", f"keep {name}", f"{text}; give brake = {fits:.2g}")
