@@ -35,7 +35,7 @@ CASES: dict[str, tuple[str, ...]] = {
     "violated": ('controller.keep.slow="0.05 - V - 0.02*t"', "plant.safety.limit=0.001"),
 }
 FAULTS = {"is a fault": ("law", 1.56), "violated": ("keep_slow", 2.55)}
-UNSOLVED = {"": 3, "plant.safety.repeats=0": 0, "plant.safety.repeats=7": 7, "plant.safety.command_timeout=0.05": 5}
+UNSOLVED = {"": 3, "plant.safety.repeats=0": 0, "plant.safety.repeats=7": 7}
 
 
 def loop(*changes: str) -> ClosedLoop:

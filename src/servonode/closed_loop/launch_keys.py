@@ -174,8 +174,8 @@ class Safety(Section, frozen=True):
     repeats: Annotated[
         Whole | None,
         key(
-            "the periods for which the last command may be held, or inputs that keep be sought in vain (absent: up to "
-            "command_timeout)",
+            "the periods for which the last command may be held (absent: up to command_timeout), or inputs that keep "
+            "be sought in vain (absent: 3)",
             "periods",
         ),
     ] = None

@@ -17,6 +17,7 @@ from servonode.plants.speeds import Drives
 
 BRAKE_HELD_NS = 1_000_000  # the safe action is computed again this often, or at each step where that is longer
 BRAKING = 5.0  # s of the safe action after a fault, where the machine defines one
+CLIPPED = 3  # control periods for which inputs that keep may be sought in vain
 LATENESS = 1.0  # s (wall clock) by which a simulated plant may be late
 LONGEST_ANSWER = 60.0  # s (wall clock) for a first answer, or one in lockstep, of an external plant
 LONGEST_TIMEOUT = 10.0  # s (wall clock); a longer command timeout watches nothing, and must be called unsafe
@@ -44,7 +45,7 @@ class SafetySettings:
     stated_readings: StateLimits  # as the launch file limits readings
     known_readings: StateLimits  # the same, by the machine's own limits where it defines none
     least: float  # s, see `Plausible`
-    clipped: int | None  # control periods in a row for which a law that keeps may only be clipped; None: any number
+    clipped: int  # control periods in a row for which a law that keeps may only be clipped
 
     def plausible(self, own: bool) -> Plausible | None:
         """What judges readings; None where nothing is limited. `own`: by the machine's limits where none is given."""
@@ -99,16 +100,8 @@ def safety_settings(
         stated_readings=_readings(safety, described, own=False),
         known_readings=_readings(safety, described, own=True),
         least=(times.period_ns or times.step_ns) / 1e9,
-        clipped=_clipped(safety, times.period_ns or times.step_ns),
+        clipped=CLIPPED if safety.repeats is None else safety.repeats,
     )
-
-
-def _clipped(safety: Safety, period_ns: int) -> int | None:
-    """plant.safety.repeats, or the control periods of the command timeout in plant time, the same in all modes."""
-    timeout = safety.command_timeout
-    if safety.repeats is not None or timeout == 0:
-        return safety.repeats
-    return max(3, round((safety.command_timeout_floor if timeout is None else timeout) * 1e9) // period_ns)
 
 
 def _limits(safety: Safety, machine: MachineDescription, drives: ActuatorEffects) -> Limits:

@@ -11,9 +11,8 @@ from math import inf
 
 import numpy as np
 
+from servonode.controllers.engine import layout
 from servonode.controllers.engine.kernels import SignalsKernel
-from servonode.controllers.engine.layout import CLIPPED
-from servonode.controllers.engine.layout import UNSOLVED as UNSOLVED_STATUS
 from servonode.controllers.engine.signals import Signals
 from servonode.definitions.cache import text_of
 from servonode.export.c_export import Exported
@@ -128,7 +127,7 @@ CROSSING = """
         if (status == 0 && self->out[{at}]*self->determinant < 0.0)
             status = -3; /* det W has changed its sign since the last update: it was 0 between */
         self->determinant = self->out[{at}];"""
-UNSOLVED = """
+CLIPPED = """
         self->clipped = status == 0 && self->out[{at}] == {clipped} ? self->clipped + 1 : 0;
         if (self->clipped > {most})
             status = {status}; /* inputs that keep all were sought in vain for too long */"""
@@ -288,7 +287,7 @@ def struct(e: Exported, prefix: str) -> str:
         entries["int passed"] = "periods since the start, as long as inputs grow"
     if e.law.description.tells_crossings:
         entries["double determinant"] = "of W at the last update, 0 before the first"
-    if _unsolved(e):
+    if e.law.description.keeping:
         entries["int clipped"] = "periods in a row for which inputs that keep all were sought in vain"
     if e.law.description.states:
         entries[f"double memory[{len(e.law.memory())}]"] = "the program's own states, then their rates"
@@ -296,13 +295,6 @@ def struct(e: Exported, prefix: str) -> str:
         entries["int begun"] = "whether there was an update"
     lines = "\n".join(f"    {declared}; /* {words} */" for declared, words in entries.items())
     return f"/* What a controller keeps between its updates. */\nstruct {prefix}_controller {{\n{lines}\n}};"
-
-
-def _unsolved(e: Exported) -> dict[str, int]:
-    """The numbers by which clipped periods are counted; empty where none is."""
-    if e.law is None or not e.law.description.keeping or e.clipped is None:
-        return {}
-    return {"clipped": CLIPPED, "most": e.clipped, "status": UNSOLVED_STATUS}
 
 
 def _start(e: Exported, prefix: str) -> Function:
@@ -319,13 +311,15 @@ def _start(e: Exported, prefix: str) -> Function:
 
 def _update(e: Exported, prefix: str, functions: Mapping[str, str]) -> Function:
     assert e.law is not None
-    crossings = e.law.description.tells_crossings
+    crossings, answer = e.law.description.tells_crossings, e.law.answer_layout
     body = UPDATE.format(
         prefix=prefix,
         goal=GOAL if e.n_goal else NO_GOAL,
         law=functions["law"],
-        crossing=CROSSING.format(at=e.law.answer_layout.determinant.start) if crossings else "",
-        unsolved=UNSOLVED.format(at=e.law.answer_layout.keeping.start, **_unsolved(e)) if _unsolved(e) else "",
+        crossing=CROSSING.format(at=answer.determinant.start) if crossings else "",
+        unsolved=CLIPPED.format(at=answer.keeping.start, clipped=layout.CLIPPED, most=e.clipped, status=layout.UNSOLVED)
+        if e.law.description.keeping
+        else "",
         soft=_soft(e.soft_start) if e.soft_start else "",
         follow=FOLLOW.format(follow=functions["follow"]) if e.law.description.states else "",
         integrals=INTEGRALS.format(first=e.law.goal_layout.integrals.start) if e.law.description.integral else "",

@@ -31,7 +31,7 @@ class Exported:
     limits: Limits
     soft_start: SoftStart | None  # None: the controller begins at once
     delay: int  # control periods
-    clipped: int | None  # control periods in a row for which a law that keeps may only be clipped; None: any number
+    clipped: int  # control periods in a row for which a law that keeps may only be clipped
     targets: Signals
     signals: Signals
     missing: tuple[str, ...]

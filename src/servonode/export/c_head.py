@@ -48,7 +48,7 @@ def head(e: Exported) -> list[str]:
     return [*lines, *(_law_head(e.law, e.period_s, e.clipped) if e.law else [])]
 
 
-def _law_head(law: ServoLaw, period_s: float | None, clipped: int | None) -> list[str]:
+def _law_head(law: ServoLaw, period_s: float | None, clipped: int) -> list[str]:
     program = law.description
     inputs = [Quantity(each.name, f"{each.description}, before any limit", each.unit)
               for each in law.machine.description.inputs]  # fmt: skip
@@ -98,7 +98,7 @@ def _law_head(law: ServoLaw, period_s: float | None, clipped: int | None) -> lis
         ),
         *(
             [f"   -6  the controller's: for more than {clipped} periods in a row the inputs were only clipped"]
-            if program.keeping and clipped is not None
+            if program.keeping
             else []
         ),
         "At any other status than 0 do not use the inputs.",

@@ -122,7 +122,7 @@ def loop_call(
         bounds=closed_loop.safety.limits.bounds,
         depth=controller.delay + 1, queue=np.zeros((controller.delay + 1, machine.n_inputs)), c_law=law.c, K=law.K,
         targets=goals.targets, signals=goals.signals, memory=law.memory(),
-        most_clipped=-1 if (allowed := closed_loop.safety.clipped) is None else allowed,
+        most_clipped=closed_loop.safety.clipped,
         predicts=int(controller.predictor and controller.delay > 0), c_believed=law.machine.c, rows=rows,
         answers=answers,
     )  # fmt: skip
@@ -140,7 +140,7 @@ def _controlled(closed_loop: ClosedLoop, every: int, goals: GoalTables, rows: Ar
         stopped = kernel.loop(*arguments.values())
     goal_from, measured = (more.goal_from, more.measured) if more else (0, x)
     known = stopped >= 0 and (more is None or more.names_fault)
-    unsolved = 0 <= arguments["most_clipped"] < arguments["clipped"][0]
+    unsolved = bool(arguments["clipped"][0] > closed_loop.safety.clipped)
     fault = fault_at(closed_loop, stopped, x, stopped - goal_from, measured, y, unsolved) if known else None
     return Ended(stopped, int(progress[2]), goal_from, more.counts() if more else {}, fault)
 

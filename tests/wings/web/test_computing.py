@@ -1,5 +1,6 @@
 """What a report computes of its run again, in WebAssembly, has the numbers of a simulation; what it cannot it says."""
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,24 @@ from servonode.wings.web.html_report import Motion, recorded_views
 from tests.helpers.live_runs import apart, before_fault, computed, needs_node
 
 ALIKE = 1e-9  # of a column's range
-LARGEST = 20_000  # bytes of a module
+LARGEST, LARGEST_KEPT = 20_000, 40_000  # bytes of a module, and of one that has the solver
+SLOW, FAST = {"expression": "0.05 - V", "rate": 20.0}, {"expression": "V + 0.3 - 0.2*t", "tolerance": 10.0}
+KEPT: dict[str, dict[str, Any]] = {
+    "keeps": {"keep": {"slow": SLOW}, "limits": "keep", "limit": 0.01},
+    "violated": {"keep": {"slow": "0.05 - V - 0.02*t"}, "limit": 0.001},
+    "conflict": {"keep": {"slow": SLOW, "fast": FAST}, "limits": "keep", "conflict": "fault", "limit": 0.03},
+    "both sides": {"keep": {"turn": "min(0.5 - psi, psi + 0.02)"}, "limit": 1.0},
+}
+
+
+def kept(case: str, **more: Any) -> servonode.Loop:
+    """The robot with trailer that keeps something."""
+    given = dict(KEPT[case])
+    limit = given.pop("limit")
+    stated = {f"controller__{key}": value for key, value in given.items()}
+    return servonode.load("trailer_pursuit", run__duration=3.0, plant__safety__limit=limit, **stated, **more)
+
+
 FEW = ("trailer_pursuit", "snowboarder_slalom", "hoop_flies", "ball_skip")
 
 
@@ -35,7 +53,13 @@ def lives(names: Any) -> dict[str, tuple[Run, dict[str, Any]]]:
     return found
 
 
-def check(found: dict[str, tuple[Run, dict[str, Any]]]) -> None:
+@cache
+def kept_live(case: str) -> tuple[Run, dict[str, Any]]:
+    run = kept(case).simulate()
+    return run, live_of(run)
+
+
+def check(found: dict[str, tuple[Run, dict[str, Any]]], largest: int = LARGEST) -> None:
     """The first run is alike; the largest differences are printed."""
     results = computed([(live, [{}]) for _, live in found.values()])
     for (name, (run, live)), result in zip(found.items(), results, strict=True):
@@ -44,7 +68,7 @@ def check(found: dict[str, tuple[Run, dict[str, Any]]]) -> None:
         differences = apart(again["columns"], columns_of(run), end)
         worst = max(differences, key=lambda each: differences[each])
         print(f"{name}: {len(live['module']) * 3 // 4} bytes, {differences[worst]:.1e} of the range of {worst}")
-        assert len(live["module"]) * 3 // 4 <= LARGEST, name
+        assert len(live["module"]) * 3 // 4 <= largest, name
         assert result["first"]["ok"], (name, result["first"])
         assert np.array_equal(again["t"][:end], run.t[:end])
         if differences[worst] > ALIKE:  # no more than what the last bit of a start does to it
@@ -82,6 +106,48 @@ def check_pictures(run: Run, live: dict[str, Any], again: dict[str, Any]) -> Non
 @needs_node
 def test_a_report_computes_its_run_again() -> None:
     check(lives(FEW))
+
+
+@needs_node
+def test_a_report_of_a_run_that_keeps_computes_it_again() -> None:
+    found = {case: kept_live(case) for case in KEPT}
+    check(found, LARGEST_KEPT)
+    offered = {case: {each["key"] for each in live["keys"]} for case, (_, live) in found.items()}
+    numbers = {f"controller.keep.slow.{word}" for word in ("margin", "tolerance", "rate")}
+    assert numbers | {"plant.safety.limit", "controller.period"} <= offered["keeps"]
+    assert {f"controller.keep.turn.{word}" for word in ("margin", "tolerance", "rate", "brake")} <= offered[
+        "both sides"
+    ]
+    fixed = {each["key"]: each["reason"] for each in found["both sides"][1]["fixed"]}
+    assert "as it is automatic; give rate and brake of each keep" in fixed["plant.safety.limit"]
+
+
+KEPT_OTHERS = {
+    "keeps": {"controller.keep.slow.margin": 0.02, "controller.keep.slow.rate": 5.0, "plant.safety.limit": 0.02},
+    "violated": {"controller.keep.slow.tolerance": 0.002},
+    "conflict": {"controller.keep.fast.margin": 0.1, "controller.keep.slow.rate": 8.0},
+    "both sides": {"controller.keep.turn.margin": 0.015, "controller.keep.turn.brake": 0.4},
+}
+
+
+@needs_node
+def test_with_other_numbers_of_keeps_it_computes_what_a_simulation_does() -> None:
+    found = computed([(kept_live(case)[1], [values]) for case, values in KEPT_OTHERS.items()])
+    for (case, values), each in zip(KEPT_OTHERS.items(), found, strict=True):
+        (again,), known = each["runs"], kept(case).simulate(values=values)
+        assert again["refused"] is None
+        faults = [(each["t"], f"{each['name']}: {each['text']}") for each in known.faults[:1]]
+        assert [(each["t"], each["text"]) for each in again["marks"]] == faults
+        assert max(apart(again["columns"], columns_of(known), before_fault(known)).values()) <= ALIKE
+
+
+@needs_node
+def test_a_margin_above_the_value_at_the_start_is_refused_with_the_words_of_a_simulation() -> None:
+    base, values = kept("keeps"), {"controller.keep.slow.margin": 0.06}
+    with pytest.raises(ServonodeError) as refused:
+        base.simulate(values=values)
+    (found,) = computed([(kept_live("keeps")[1], [values])])
+    assert found["runs"][0]["refused"] in str(refused.value)
 
 
 @needs_node

@@ -192,12 +192,12 @@ class Answer:
             self.status = CROSSED
         return self.determinant if self.status == GOOD else before
 
-    def count_clipped(self, before: int, allowed: int | None) -> int:
+    def count_clipped(self, before: int, allowed: int) -> int:
         """Set a good status to UNSOLVED where the inputs are only clipped for more control periods than `allowed`.
 
         `before`: for how many in a row they had been; how many it is now comes out.
         """
         clipped = before + 1 if self.status == GOOD and self.keeping == CLIPPED else 0
-        if allowed is not None and clipped > allowed:
+        if clipped > allowed:
             self.status = UNSOLVED
         return clipped

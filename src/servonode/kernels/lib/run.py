@@ -29,7 +29,7 @@ class Run:
     memory: f64[n_memory]
     determinant: f64[one]
     clipped: i64[one]  # control periods in a row for which inputs that keep all were sought in vain
-    most_clipped: int  # allowed, -1: any number
+    most_clipped: int
     predicts: int
     x_ahead: f64[n_x]
     c_believed: f64[n_c_believed]
@@ -122,7 +122,7 @@ def answer(run: Run, k: int, origin: int, n: int, x: f64[n_x], sent: f64[any_siz
         run.y[integrals_at + i] += run.period * run.f[i]
     if keeps:
         run.clipped[0] = run.clipped[0] + 1 if run.out[keeping_at] == CLIPPED else 0
-        if run.most_clipped >= 0 and run.clipped[0] > run.most_clipped:
+        if run.clipped[0] > run.most_clipped:
             return False
     at = (k // run.per_period + run.depth - 1) % run.depth
     for i in range(n_tau):

@@ -9,7 +9,8 @@ import numpy as np
 
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.controllers.engine.layout import CROSSED, NOT_FINITE, SINGULAR, kept_columns
+from servonode.controllers import ServoLaw
+from servonode.controllers.engine.layout import CROSSED, NOT_FINITE, SINGULAR, UNSOLVED, YIELDED, kept_columns
 from servonode.controllers.engine.signals import Signals
 from servonode.controllers.inversion.feedforward import Feedforward
 from servonode.definitions import cache
@@ -195,6 +196,7 @@ def _layout(loop: ClosedLoop) -> dict[str, Any]:
             "signals": goal.signals.stop - goal.signals.start, "states_at": goal.states.start,
             "own": len(law.description.states), "own_at": law.record_layout.states.start,
             "answer": law.record_layout.size, "out": answer.size, "condition": answer.condition.start,
+            "margins": answer.margins.start, "active": answer.active.start, "clipped": loop.safety.clipped,
             "tracked": len(law.description.tracked), "watched": len(law.description.watches),
             "conditions": len(law.description.requirements) + len(law.description.warnings),
             "predictor": loop.control.stated.predictor,
@@ -252,7 +254,27 @@ def _texts(loop: ClosedLoop) -> dict[str, Any]:
             answer = law.answer()
             answer.status, answer.out[law.answer_layout.condition] = status, _MARK
             found[name] = law.explain(answer).replace(f"{_MARK:.3g}", "{0}")
+        found |= _texts_of_keeps(law)
     return found
+
+
+def _texts_of_keeps(law: ServoLaw) -> dict[str, Any]:
+    """Why a law that keeps stops, with places for what the browser knows."""
+    answer, keeps = law.answer(), law.description.keeps
+    marked = {name: each._replace(tolerance=_MARK) for name, each in law.keep_numbers.items()}
+    law = law.keeping(marked, *law.limits)
+    answer.margins[:], answer.active[:1], told = _MARK, -1.0, list[str]()
+    for i in range(len(keeps)):
+        answer.status = len(law.description.guards) + 1 + i
+        told.append(law.explain(answer).replace(f"{_MARK:.4g}", "{0}").replace(f"{_MARK:.3g}", "{1}"))
+    answer.status = YIELDED
+    names = [each.quantity.name for each in keeps]
+    yielded = law.explain(answer).replace(f" {''.join(names[:1])} would", " {0} would")
+    answer.status = UNSOLVED
+    units = [f" {each.quantity.unit}".removesuffix(" 1") for each in keeps]
+    rises = [min(each.degrees) > 0 for each in keeps]  # whether its margin must be below its value at the start
+    found = {"keeps": told, "keep_names": names, "keep_units": units, "keep_rises": rises}
+    return found | {"yielded": yielded, "unsolved": law.explain(answer)}
 
 
 def _requirement(each: Requirement) -> dict[str, Any]:

@@ -119,6 +119,8 @@ class Prepared:
             if each != "weights" or law.description.weighted:
                 self._put(each, "p_law", first)
                 first += len(self.numbers[each])
+        if law.description.keeping:
+            self._kept(first)
         self._found(law)
         if "K" in self.numbers:
             self._put("K", "K")
@@ -138,6 +140,17 @@ class Prepared:
         n_tau = self.closed_loop.machine.n_inputs
         self._put("limit", "bounds", 0)
         self._put("rate_limit", "bounds", n_tau)
+
+    def _kept(self, first: int) -> None:
+        """The numbers by which a law keeps, last of its parameters."""
+        self._put("kept", "p_law", first)
+        first += len(self.numbers["kept"])
+        if "ends" in self.numbers:
+            self._put("ends", "p_law", first)
+            return
+        n_tau = self.closed_loop.machine.n_inputs
+        self.steps.append(["minus", "numbers", self.offsets["limit"], "p_law", first, n_tau])
+        self._put("limit", "p_law", first + n_tau)
 
     def _found(self, law: ServoLaw) -> None:
         """Parameters that a program finds at the start."""
@@ -203,9 +216,10 @@ class Prepared:
 
         for kind, *rest in self.steps:
             match kind:
-                case "copy":
+                case "copy" | "minus":
                     source, first, array, at, n = rest
-                    arrays[array].reshape(-1)[at : at + n] = arrays[source].reshape(-1)[first : first + n]
+                    taken = arrays[source].reshape(-1)[first : first + n]
+                    arrays[array].reshape(-1)[at : at + n] = -taken if kind == "minus" else taken
                 case "rows":
                     arrays[rest[1]].reshape(-1, rest[2])[:] = arrays[rest[0]].reshape(-1)[: rest[2]]
                 case "times":
@@ -298,6 +312,10 @@ def numbers_of(closed_loop: ClosedLoop, imperfect: bool) -> dict[str, Array]:
             names = [each.name for each in law.description.residuals]
             found["integral"] = [float(given.get(f"integral_{n}", given.get("integral", 0.0))) for n in names]
         found |= {"rates": rates, "weights": law.weights}
+        if law.description.keeping:
+            found["kept"] = law.kept.T.ravel()
+            if not law.description.limited or any(each.at_least is not None for each in machine.description.inputs):
+                found["ends"] = law.limits.ravel()
         if law.description.extension and wants_program_start(launch.plant.initial):
             found["memory"] = law.memory()
         for name, signals in (("targets", control.targets), ("signals", control.signals)):

@@ -16,6 +16,7 @@ import numpy as np
 
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.closed_loop.keeping import SECTION as KEEP
 from servonode.closed_loop.key_table import key_of
 from servonode.closed_loop.launch_file import GOAL_SPEED
 from servonode.closed_loop.machine_section import completed
@@ -27,6 +28,7 @@ from servonode.plants.prepare import Wanted
 from servonode.wings.web.preparing import Prepared, found_of
 
 GROUPS = {
+    "controller.keep": "gains",
     "controller.gains": "gains", "controller.weights": "gains", "controller.settings": "goals", "target": "goals",
     "goal": "goals", "controller.parameters": "parameters", "plant.parameters": "parameters", "plant.initial": "start",
     "run": "timing", "controller": "timing", "plant.safety": "limits", "plant.sensor": "disturbance",
@@ -41,6 +43,8 @@ NANO = 1e9
 BY_PART = {
     "start": "the initial state follows from it, which Python searches for",
     "rates": "gains follow from it, as they are automatic; give a rate, such as controller.gains.lambda = 2",
+    "kept": "what is kept follows from it, as it is automatic; give rate and brake of each keep",
+    "ends": "the limits that the law keeps follow from it, which inputs limit on one side too",
     "drive": "what the drives do in a step follows from it, which Python computes",
 }
 
@@ -122,8 +126,10 @@ def _short(prepared: Prepared) -> Prepared:
 def _candidates(prepared: Prepared) -> Iterator[Key]:
     loop = prepared.closed_loop
     launch, control = loop.launch, loop.control
+    margins = _margins(loop)
     for each in parameters_of(loop).values():
         low, high = each.slider
+        high = min(high, margins.get(each.key, high))
         most = high if not each.key.startswith("plant.safety") else 3 * each.value
         least = each.least if np.isfinite(each.least) else None
         above, at_least = (least, None) if each.above else (None, least)
@@ -150,6 +156,16 @@ def _candidates(prepared: Prepared) -> Iterator[Key]:
             text = "speed of the goal's time"
             yield _timing(GOAL_SPEED, text, launch.goal_speed, 0, 3, unit="1", group="goals")
     yield from _disturbances(loop)
+
+
+def _margins(loop: ClosedLoop) -> dict[str, float]:
+    """The value at the start of each keep whose margin may not be above it, by the key of that margin."""
+    if loop.control is None or not loop.control.law.description.keeps:
+        return {}
+    law = loop.control.law
+    found = law.evaluate(0.0, loop.start, loop.control.goal(0.0)).margins.tolist()
+    kept = zip(law.description.keeps, found, strict=True)
+    return {f"{KEEP}.{each.quantity.name}.margin": value for each, value in kept if min(each.degrees)}
 
 
 def _timing(

@@ -143,9 +143,10 @@ function runComputer(live, module) {
 
     prepare() {
       for (const [kind, ...rest] of live.steps) {
-        if (kind === "copy") {
+        if (kind === "copy" || kind === "minus") {
           const [source, first, array, at, n] = rest;
-          this.of(array).set(this.of(source).subarray(first, first + n), at);
+          const taken = this.of(source).subarray(first, first + n);
+          this.of(array).set(kind === "minus" ? taken.map((each) => -each) : taken, at);
         } else if (kind === "rows") {
           const [source, array, n] = rest;
           const [row, table] = [this.of(source).subarray(0, n), this.of(array)];
@@ -184,6 +185,13 @@ function runComputer(live, module) {
       this.place("first", layout.out);
       const status = this.call("law", ["f", 0], ["a", "x"], ["a", "y0"], ["a", "c_law"], ["a", "K"], ["a", "first"]);
       if (status) return `[plant.initial]: at the initial state ${this.explained(status, "first")}`;
+      for (const [i, name] of texts.keep_names.entries()) {
+        const [value, margin] = [this.of("first")[layout.margins + i], this.numbers[offsets.kept + 4 * i + 2]];
+        if (texts.keep_rises[i] && margin > Math.max(value, 0)) {
+          const sides = [shown(margin), shown(value, 4)].map((each) => each + texts.keep_units[i]);
+          return `[controller.keep] ${name}.margin: ${sides[0]} is more than the value at the initial state, ${sides[1]}; give less, or start farther inside`;
+        }
+      }
       if (texts.conditions.length) {
         const n = layout.conditions;
         this.place("sides", 3 * n);
@@ -199,7 +207,13 @@ function runComputer(live, module) {
     }
 
     explained(status, out) {
+      const kept = status - texts.guards.length - 1;
+      if (kept >= 0) {
+        const sides = [shown(this.of(out)[layout.margins + kept], 4), shown(this.numbers[offsets.kept + 4 * kept + 3], 3)];
+        return texts.keeps[kept].replace("{0}", sides[0]).replace("{1}", sides[1]);
+      }
       if (status > 0) return texts.guards[status - 1];
+      if (status === -5) return texts.yielded.replace("{0}", texts.keep_names.filter((_, i) => this.of(out)[layout.active + i] < 0).join(", "));
       if (status !== -1) return texts.not_finite;
       const condition = this.of(out)[layout.condition];
       return texts.singular.replace("{0}", shown(Number.isNaN(condition) ? Infinity : condition, 3));
@@ -234,7 +248,9 @@ function runComputer(live, module) {
       const goal = ((k - this.origin()) * live.step_ns) / NANO;
       const seen = this.imperfect() ? "measured" : "x";
       const status = this.call("law", ["f", goal], ["a", seen], ["a", "y"], ["a", "c_law"], ["a", "K"], ["a", "out"]);
-      return { t, text: `law: ${status === 0 ? texts.crossed : this.explained(status, "out")}` };
+      const name = status > texts.guards.length ? `keep_${texts.keep_names[status - texts.guards.length - 1]}` : "law";
+      const unsolved = Number(this.of("clipped")[0]) > layout.clipped;
+      return { t, text: `${name}: ${status === 0 ? (unsolved ? texts.unsolved : texts.crossed) : this.explained(status, "out")}` };
     }
 
     imperfect() {
