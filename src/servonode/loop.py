@@ -221,10 +221,12 @@ class Loop(Tabular):
         >>> servonode.load("trailer_pursuit").servo().J.shape
         (2, 2)
         """
-        control = self._controlled()
-        launch = self.closed_loop.launch
-        damped = launch.controller is not None and launch.controller.damping > 0
-        return derive_program(control.source, control.believed.key, control.believed.build, control.options, damped)
+        from servonode.closed_loop.keeping import keeping_of
+
+        control, believed = self._controlled(), self._controlled().believed
+        keeping = keeping_of(control.stated, control.law.machine)
+        damped = control.stated.damping > 0
+        return derive_program(control.source, believed.key, believed.build, control.options, damped, keeping)
 
     def show(self, form: str = "text") -> str:
         """The derived equations: as text, as a LaTeX document, or as C99 functions of plant, limits and controller.

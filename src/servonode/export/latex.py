@@ -25,7 +25,9 @@ _CAPITALS = "Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega"  # that
 _GREEK = {*greek_letters_set, *_CAPITALS.split()} - {"omicron"}
 _VARIANTS = {"epsilon": "varepsilon", "phi": "varphi"}
 _DOTS = ("", r"\dot", r"\ddot", r"\dddot")
-_MATH_TOKEN = re.compile(r"(?P<name>[A-Za-z]\w*)(?P<primes>'*)(?:\[(?P<place>[\d,]+)\])?|\^(?P<power>-?\w+|\(\w+\))|.")
+_MATH_TOKEN = re.compile(
+    r"(?P<name>[A-Za-z]\w*)(?P<primes>'*)(?:\[(?P<place>[\d,]+)\])?|\^(?P<power>-?\w+|\(\w+\))|>=|."
+)
 _WORDS_OF_MATH = {"int": r"\int", "dt": "dt", "KI": "K_I"}
 
 
@@ -94,7 +96,7 @@ def _latex_token(token: re.Match[str]) -> str:
     if token["power"]:
         return f"^{{{token['power']}}}"
     if not token["name"]:
-        return token[0]
+        return token[0].replace(">=", r"\ge")
     name = _WORDS_OF_MATH.get(token["name"]) or latex_name(token["name"], len(token["primes"]))
     if token["place"]:
         return f"({name})_{{{token['place']}}}" if "_" in name else f"{name}_{{{token['place']}}}"

@@ -33,6 +33,12 @@ from servonode.mechanics.symbols import Condition, Velocity
 
 Expr = Any
 _ZERO = ("=", sympy.Integer(0))
+BARRIERS = (  # by relative degree, the last for all above
+    "h >= 0",
+    "h' + k h >= 0",
+    "h'' + 2 k h' + k^2 h >= 0",
+    "(d/dt + k)^r h >= 0",
+)
 
 
 def machine_blocks(derived: Equations, short: Abbreviations) -> list[Block]:
@@ -244,6 +250,7 @@ def program_blocks(
     at_start = [*program.requirements, *program.warnings]
     return [
         *blocks,
+        *_kept(servo, short),
         *_limits(program),
         *_conditions(servo, short, "Guards", "The law stops where one of these does not hold:", program.guards),
         *_conditions(servo, short, "At the start", "What is looked at before anything moves:", at_start),
@@ -402,6 +409,32 @@ def _solve(servo: Servo, gains: Gains | None, weights: Mapping[str, float]) -> l
         ),
         *([Words(fewer + completion)] if completion else []),
         *stated(relations, f"{fewer}the inputs also satisfy"),
+    ]
+
+
+def _kept(servo: Servo, short: Abbreviations) -> list[Block]:
+    """What is kept at or above zero, with the rows that the inputs keep for it."""
+    program, rates = servo.program, servo.equations.model.rates
+    if not servo.keeping:
+        return []
+    of = [[face.degree for face in servo.faces if face.keep == i] for i in range(len(program.keep))]
+    definitions, h = short.applied([sympy.sympify(each.expression).xreplace(rates) for each in program.keep])
+    entries = (
+        Entry(Math(f"h{i}"), f"{each.quantity.name}: {each.quantity.description}", each.quantity.unit, max(r))
+        for i, (each, r) in enumerate(zip(program.keep, of, strict=True), 1)
+    )
+    title = Words("Keeps ", Math("h"), " of relative degree ", Math("r"), ", of min(..) and -abs(..) the largest")
+    kept = [Table(title, tuple(entries), "r"), *definitions]
+    lines = tuple(Line(Math(f"h{i}"), each, tail=(">=", sympy.Integer(0))) for i, each in enumerate(h, 1))
+    degrees = sorted({min(face.degree, 3) for face in servo.faces})
+    limits = "the limits of the inputs" if servo.limited else ""
+    brake = "; of relative degree 2 its brake bounds the approach too" if 2 in degrees else ""
+    where = Words("with the rate ", Math("k"), " of each, and its margin taken from ", Math("h"), f"{brake}.")
+    return [
+        Heading("Kept at or above zero"),
+        *([*kept, Lines(lines)] if program.keep else []),
+        Words(f"The inputs are the nearest to those above that keep {limits}{' and' * bool(limits and degrees)}"),
+        *([Formula(*(BARRIERS[r] for r in degrees)), where] if degrees else []),
     ]
 
 

@@ -31,6 +31,9 @@ class TextPrinter(StrPrinter):  # type: ignore[misc]
     def _print_Float(self, expr: Expr) -> str:
         return f"{float(expr):g}"
 
+    def _print_Min(self, expr: Expr) -> str:
+        return f"min({', '.join(map(self._print, expr.args))})"
+
     def _print_root(self, expr: Expr) -> str:
         return f"sqrt({self._print(expr.args[0])})"
 

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from servonode.arrays import Array
+from servonode.views.acts import WORDS, Acts, handles, lifted, strip_of
 from servonode.views.curves import Decimation
 from servonode.views.limits import FLAT
-from servonode.views.palette import GOAL, INK, PALETTE
+from servonode.views.palette import FORBIDDEN, GOAL, INK, PALETTE
 from servonode.views.panel_specs import PanelSpec
 from servonode.views.panels import GOAL_DASHES, LEAST
 from servonode.views.shapes import USED
@@ -132,6 +133,10 @@ class PanelPart(Part):
         look: dict[str, Any] = {"color": GOAL, "linewidth": 1.0, "linestyle": GOAL_DASHES, "label": "goal"}
         self._lines += [self.curve(**look) for _ in spec.goals]
         self._columns = [*spec.curves.values(), *spec.goals.values()]
+        if spec.active:
+            axis.axhline(0.0, color=INK, linewidth=0.7)
+            self._below = axis.axhspan(0.0, 0.0, color=FORBIDDEN, linewidth=0, zorder=0.5)
+            self._strip = self.animated(strip_of(axis))
         axis.set_autoscale_on(False)
         if spec.logarithmic:
             axis.set_yscale("log")
@@ -146,10 +151,16 @@ class PanelPart(Part):
         """What stands above an axis of this width [in]: the label in words, and the names of the curves."""
         names = [mathtext(name) for name in self.spec.curves] if len(self._lines) > 1 else []
         names += ["goal"] if self.spec.goals else []
-        return Head.of(self.spec.maths or self.spec.label, names, width)
+        title = self.spec.maths or self.spec.label
+        if not self.spec.active:
+            return Head.of(title, names, width)
+        return lifted(Head.of(title, [*names, *WORDS], width), len(self.spec.active))
 
     def fit_words(self) -> None:
-        self.head(self.axis.bbox.width / self.axis.figure.dpi).draw(self.axis, self._lines[: len(self.spec.curves) + 1])
+        lines = self._lines[: len(self.spec.curves) + 1]
+        if self.spec.active:
+            lines = [*(lines if len(lines) > 1 else []), *handles([*WORDS])]
+        self.head(self.axis.bbox.width / self.axis.figure.dpi).draw(self.axis, lines)
 
     def update(self, t: Array, columns: Columns, decimation: Decimation) -> None:
         """Update the lines with the history up to the present."""
@@ -158,8 +169,15 @@ class PanelPart(Part):
         found = [columns[column] for column in self._columns]
         thin = decimation.sizes if self.spec.logarithmic else partial(decimation.curve, pixel=pixel)
         shown = [thin(values) for values in found]
+        if self.spec.active:  # known at control instants alone
+            shown = [(times[known], values[known]) for times, values in shown for known in [np.isfinite(values)]]
         for line, (times, values) in zip(self._lines, shown, strict=True):
             line.set_data(times - t[-1] if self._span else times, values)
+        if self.spec.active:
+            acts = Acts({name: columns[each] for name, each in self.spec.active.items()}, columns["keeping"])
+            height = self.axis.bbox.height / self.axis.figure.dpi
+            corners, colours = acts.bars(t - t[-1] if self._span else t, height)
+            self._strip.set(verts=corners, facecolor=colours)
         if not self.fixed:
             self._follow([values for _, values in shown])
             if not self._span:
@@ -181,7 +199,7 @@ class PanelPart(Part):
 
     def _follow(self, curves: Sequence[Array], rooms: tuple[float, float] | None = None) -> None:
         """Set the limits anew where the curves leave them, or no longer use much of them."""
-        low, high = bounds(curves)
+        low, high = bounds([*curves, np.zeros(1)] if self.spec.active else curves)
         if not low <= high:
             return
         bottom, top = self.axis.get_ylim()
@@ -193,6 +211,8 @@ class PanelPart(Part):
             share = (wanted[1] - wanted[0]) / (top - bottom)
         if not (self.fitted and bottom <= low and high <= top and share >= USED):
             self.axis.set_ylim(*wanted)
+            if self.spec.active:
+                self._below.set(y=wanted[0], height=max(-wanted[0], 0.0))
             self.stale = self.fitted = True
 
     def _follow_time(self, t: Array) -> None:

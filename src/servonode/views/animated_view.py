@@ -11,7 +11,8 @@ from servonode.mechanics.machine import Machine
 from servonode.plants.view import View
 from servonode.views.animated_axes import FIXED_ROOM, Box, Columns, Part, TextPart, bounds
 from servonode.views.curves import Decimation
-from servonode.views.palette import ARROWS, BODY, GOAL, GUIDE, INK, PALETTE
+from servonode.views.forbidden import WORD, Forbidden, shade, shaded
+from servonode.views.palette import ARROWS, BODY, FORBIDDEN, GOAL, GUIDE, INK, PALETTE
 from servonode.views.scene import KEY_GAP
 from servonode.views.shapes import LONGEST, LONGEST_IN_STRIP, USED, ArrowScale, Instant, Shapes, is_closed, round_size
 from servonode.views.titles import KEY, SIZE, Head, readable, text_width
@@ -33,18 +34,24 @@ class ViewPart(Part):
     """The machine in a plane, with its path, its target's and the wanted ones; or, for a strip, the machine alone at
     this instant.
 
-    wanted: the paths that the program asks for, of the region that is shown. Its attributes are mostly the artists of
-    matplotlib, one for each kind of thing that is drawn.
+    wanted: the paths that the program asks for, of the region that is shown; forbidden: where the law keeps it out. Its
+    attributes are mostly the artists of matplotlib, one for each kind of thing that is drawn.
     """
 
     def __init__(
-        self, axis: Any, view: View, machine: Machine, goals: Sequence[str], wanted: PathsIn | None = None
+        self,
+        axis: Any,
+        view: View,
+        machine: Machine,
+        goals: Sequence[str],
+        wanted: PathsIn | None = None,
+        forbidden: Forbidden | None = None,
     ) -> None:
         from matplotlib.collections import LineCollection, PolyCollection
 
         super().__init__(axis)
         self.view, self._scale = view, ArrowScale(view, machine)
-        self._wanted_in = wanted
+        self._wanted_in, self._forbidden, self._t = wanted, forbidden or None, 0.0
         self._region = np.zeros(2), np.ones(2)  # what the axis has to hold
         self._wanted: dict[str, Any] = {}  # lines by legend name, drawn with the axis: they change with its limits only
         self._goal = view.goal if view.goal and set(view.goal) <= set(goals) else None
@@ -56,6 +63,7 @@ class ViewPart(Part):
         axis.set_ylabel(readable(view.axes[1]))
         if view.strip:
             axis.tick_params(labelbottom=False)
+        self._areas = self.animated(shaded(axis, view))
         self._guides = self.animated(LineCollection([], colors=GUIDE, linewidths=0.7, zorder=1))
         self._trails = [
             self.curve(color=color, label=label, linewidth=1.1)
@@ -103,7 +111,9 @@ class ViewPart(Part):
 
     def update(self, columns: Columns, instant: Instant, decimation: Decimation, update_caption: bool) -> None:
         """Put the machine, its path and the target as they are now onto the artists."""
-        shapes = Shapes.of(self.view, instant)
+        shapes, self._t = Shapes.of(self.view, instant), instant.values["t"]
+        if self._forbidden and self._forbidden.moves:
+            self._shade()
         trails = [self._path(columns, pair, decimation) for pair in self.view.trails.values()]
         goal = self._path(columns, self._target_names, decimation) if self._goal else []
         self._guides.set_segments([line for line in shapes.thin if len(line) > 1])
@@ -216,7 +226,14 @@ class ViewPart(Part):
         self.axis.set_xlim(middle[0] - half[0], middle[0] + half[0])
         self.axis.set_ylim(middle[1] - half[1], middle[1] + half[1])
         self._draw_wanted()
+        self._shade()
         self.stale = True
+
+    def _shade(self) -> None:
+        """Show where the law keeps the machine out, as far as the limits go."""
+        if self._forbidden:
+            low, high = np.array([self.axis.get_xlim(), self.axis.get_ylim()]).T
+            shade(self._areas, self.view, self._forbidden.areas(self._t, low, high))
 
     def _side(self) -> float:
         """The lesser side of the axis [m]."""
@@ -257,6 +274,11 @@ class ViewPart(Part):
         for each in (*self._key, *filter(None, [axis.get_legend()])):
             each.remove()
         handles = [*self._trails, *self._target[:1], *self._wanted.values()] if not self.view.strip else []
+        handles += (
+            [Line2D([], [], color=FORBIDDEN, linewidth=5.0, solid_capstyle="butt", label=WORD)]
+            if self._forbidden
+            else []
+        )
         names = [*(each.get_label() for each in handles), *self._names]
         handles += [Line2D([], [], color=self._color(name), linewidth=2.0) for name in self._names]
         share, text = self._measure() if self._scale.largest and self._names else (0.0, "")

@@ -18,6 +18,7 @@ from servonode.plants.view import View
 from servonode.views.animated_axes import Box, PanelPart, Part, TextPart
 from servonode.views.animated_view import TRAIL, ViewPart
 from servonode.views.curves import Decimation
+from servonode.views.forbidden import Forbidden
 from servonode.views.palette import GOAL, INK
 from servonode.views.panel_specs import MOST, PanelSpec, chosen_panels, usual_panels
 from servonode.views.scene import WIDE, leaning, magnification
@@ -91,7 +92,14 @@ class Animation:
         ]
         with mpl.rc_context(STYLE):
             self.views = [
-                ViewPart(figure.add_subplot(), view, machine, goals, partial(wanted_paths, closed_loop, view))
+                ViewPart(
+                    figure.add_subplot(),
+                    view,
+                    machine,
+                    goals,
+                    partial(wanted_paths, closed_loop, view),
+                    Forbidden(closed_loop, view),
+                )
                 for view in (closed_loop.views if views is None else views)
             ]
             self.panels = [PanelPart(figure.add_subplot(), spec, span) for spec in panels]

@@ -12,7 +12,9 @@ from servonode.mechanics.description import MachineDescription, Quantity, Tracke
 from servonode.views.palette import PALETTE
 from servonode.views.symbols import mathtext, plain, titles, unit_text
 
-GOAL, INPUT, RESIDUAL, ESTIMATE, REST = range(5)  # what a panel shows: the first ones are drawn where not all have room
+GOAL, INPUT, MARGIN, RESIDUAL, ESTIMATE, REST = range(
+    6
+)  # what a panel shows: the first ones are drawn where not all have room
 MOST = 8  # axes of a picture that nobody chose, its views among them
 FEWEST = 3  # panels beside views, however many these are
 TIMING = {
@@ -29,7 +31,8 @@ class PanelSpec:
 
     logarithmic: of the values only the size is shown, on a logarithmic axis. title: what they are in words, with
     symbol and unit; maths: the same for matplotlib. units: by legend name. expected: by legend name the column of what
-    a curve is expected to be, which is drawn beside it; goals: that of its goal. kind: one of GOAL, ..., REST.
+    a curve is expected to be, which is drawn beside it; goals: that of its goal; active: of a margin, which stays above
+    0, that of whether it acts. kind: one of GOAL, ..., REST.
     """
 
     label: str
@@ -41,14 +44,19 @@ class PanelSpec:
     expected: Mapping[str, str] = field(default_factory=dict)
     goals: Mapping[str, str] = field(default_factory=dict)
     kind: int = REST
+    active: Mapping[str, str] = field(default_factory=dict)
 
 
 def panel_specs(
-    description: MachineDescription, residuals: Sequence[Quantity], tracked: Sequence[Tracked] = ()
+    description: MachineDescription,
+    residuals: Sequence[Quantity],
+    tracked: Sequence[Tracked] = (),
+    keeps: Sequence[Quantity] = (),
 ) -> list[PanelSpec]:
-    """Outputs with their goals, the machine's other panels, the inputs that they do not show, then the residuals.
+    """Outputs with their goals, the machine's other panels, the inputs that they do not show, margins, then residuals.
 
     tracked: the residuals that are an output less its goal (columns `output_NAME`, `goal_NAME`, `residual_NAME`).
+    keeps: what is kept (columns `margin_NAME`, `active_NAME`).
     """
     known = {each.name: each for each in (*description.state, *description.outputs, *description.inputs)}
     goals = {each.column: f"goal_{each.residual}" for each in tracked if each.column}
@@ -63,7 +71,24 @@ def panel_specs(
     ]
     specs += [spec_of([known[name] for name in names], {}, INPUT) for names in by_unit(inputs)]
     specs = [replace(each, kind=INPUT) if {*each.curves} & {*description.input_names} else each for each in specs]
-    return [*sorted(specs, key=lambda each: each.kind != GOAL), *sizes("residual", "residuals", residuals)]
+    known = {each.name: each for each in keeps}
+    margins = [_margins([known[name] for name in names]) for names in by_unit(keeps)]
+    return [*sorted(specs, key=lambda each: each.kind != GOAL), *margins, *sizes("residual", "residuals", residuals)]
+
+
+def keeps_of(closed_loop: ClosedLoop) -> list[Quantity]:
+    """What the law keeps at or above zero."""
+    control = closed_loop.control
+    return [each.quantity for each in control.law.description.keeps] if control else []
+
+
+def _margins(keeps: Sequence[Quantity]) -> PanelSpec:
+    """The panel of what is kept in one unit."""
+    curves, active = ({each.name: f"{word}_{each.name}" for each in keeps} for word in ("margin", "active"))
+    word = f"margin {plain(keeps[0].name)}" if len(keeps) == 1 else "margins"
+    text = f"{word}, kept above 0{unit_text(keeps[0].unit)}"
+    units = {each.name: each.unit for each in keeps}
+    return PanelSpec(f"margin [{keeps[0].unit}]", curves, False, text, text, units, kind=MARGIN, active=active)
 
 
 def _of_expressions(residuals: Sequence[Quantity], tracked: Sequence[Tracked]) -> list[PanelSpec]:
@@ -158,7 +183,8 @@ class FieldError(ServonodeError, ValueError):
 
 def usual_panels(closed_loop: ClosedLoop, timing: bool, most: int) -> list[PanelSpec]:
     """The panels of the report picture for so many axes, with one of times where these are known."""
-    specs = panel_specs(closed_loop.machine.description, closed_loop.residuals, closed_loop.tracked)
+    keeps = keeps_of(closed_loop)
+    specs = panel_specs(closed_loop.machine.description, closed_loop.residuals, closed_loop.tracked, keeps)
     panels = most_important(specs, most)
     return (
         [*panels, PanelSpec("[ms]", timing_curves(closed_loop), True, "times [ms]", "times [ms]")] if timing else panels
@@ -185,12 +211,14 @@ def chosen_panels(closed_loop: ClosedLoop, fields: Sequence[str], timing: bool) 
     known = {each.name: each for each in (*description.state, *description.outputs, *description.inputs)}
     units = {each.name: each.unit for each in known.values()}
     units |= {f"residual_{each.name}": each.unit for each in closed_loop.residuals}
+    keeps = {f"margin_{each.name}": each for each in keeps_of(closed_loop)}
+    units |= {name: each.unit for name, each in keeps.items()}
     units |= {f"target_{name}": "target" for name in closed_loop.targets.names}
     if timing:
         units |= dict.fromkeys(timing_curves(closed_loop).values(), "ms")
         units |= dict.fromkeys(extra_columns(closed_loop, fields), "its unit")
     alias = dict(zip(description.columns, description.state_names, strict=True))
-    return [_chosen(text, units, alias, known) for text in fields]
+    return [_chosen(text, units, alias, known, keeps) for text in fields]
 
 
 def extra_columns(closed_loop: ClosedLoop, fields: Sequence[str]) -> list[str]:
@@ -202,15 +230,21 @@ def extra_columns(closed_loop: ClosedLoop, fields: Sequence[str]) -> list[str]:
 
 
 def _chosen(
-    text: str, units: Mapping[str, str], alias: Mapping[str, str], known: Mapping[str, Quantity]
-) -> PanelSpec:  # fmt: skip
-    """The panel of a text, its title in words; residuals and times by their own names."""
+    text: str,
+    units: Mapping[str, str],
+    alias: Mapping[str, str],
+    known: Mapping[str, Quantity],
+    keeps: Mapping[str, Quantity],
+) -> PanelSpec:
+    """The panel of a text, its title in words; residuals, margins and times by their own names."""
     names = [alias.get(name.strip(), name.strip()) for name in text.split(",")]
     for name in names:
         if name not in units:
             raise FieldError(f"panel {text!r}: unknown name {name!r}; choose from {', '.join(units)}")
     if len(names) > len(PALETTE):
         raise FieldError(f"panel {text!r} has {len(names)} names; give at most {len(PALETTE)} to one panel")
+    if keeps.keys() - known.keys() >= {*names} and len({keeps[name].unit for name in names}) == 1:
+        return _margins([keeps[name] for name in names])
     unit = ", ".join(dict.fromkeys(units[name] for name in names))
     only, kind = names[0] if len(names) == 1 else "", names[0].partition("_")[0]
     sized = kind in ("residual", "timing") and all(name.startswith(f"{kind}_") for name in names)

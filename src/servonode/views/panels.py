@@ -11,8 +11,9 @@ from servonode.arrays import Array
 from servonode.mechanics.description import Quantity
 from servonode.record.run import Run
 from servonode.views import limits
+from servonode.views.acts import Acts
 from servonode.views.curves import Curve
-from servonode.views.palette import GOAL, PALETTE
+from servonode.views.palette import GOAL, INK, PALETTE
 from servonode.views.panel_specs import (
     MOST,
     RESIDUAL,
@@ -20,6 +21,7 @@ from servonode.views.panel_specs import (
     PanelSpec,
     by_unit,
     estimate_specs,
+    keeps_of,
     most_important,
     panel_specs,
     sizes,
@@ -42,6 +44,7 @@ class Panel:
     floors: dict[str, float]
     expected: dict[str, Array] = field(default_factory=dict)
     goals: dict[str, Array] = field(default_factory=dict)
+    acts: Acts | None = None  # of margins
 
     @property
     def seen(self) -> dict[str, Array]:
@@ -84,6 +87,8 @@ class Panel:
         ]
         goals = [values for name, values in self.goals.items() if name in self.seen]
         names = ["goal", *["_goal"] * len(goals)]
+        if self.acts:
+            curves.insert(0, Curve("_zero", np.zeros_like(curves[0].values), INK, "-", 0.7))
         return curves + [
             Curve(name, values, GOAL, GOAL_DASHES, 1.0) for name, values in zip(names, goals, strict=False)
         ]
@@ -95,10 +100,10 @@ def panels_of(run: Run, known: Mapping[str, Array]) -> list[Panel]:
     `known`: states, inputs and outputs of every row by name.
     """
     columns = {**known, **{f"residual_{name}": np.abs(values) for name, values in run.residual.items()}, **run.watched}
-    columns |= run.tracked_columns
+    columns |= run.tracked_columns | run.kept
     loop, description = run.closed_loop, run.closed_loop.machine.description
     residuals = [each for each in loop.residuals if each.name in run.residual]
-    specs = panel_specs(description, residuals, loop.tracked) + _watch_specs(run)
+    specs = panel_specs(description, residuals, loop.tracked, keeps_of(loop)) + _watch_specs(run)
     if run.estimate is not None:
         specs = [replace(each, kind=REST) if each.kind == RESIDUAL else each for each in specs]  # the true ones count
         columns |= {f"true_residual_{name}": np.abs(values) for name, values in run.estimate.residual.items()}
@@ -117,7 +122,8 @@ def _panel(spec: PanelSpec, columns: Mapping[str, Array], scales: Mapping[str, f
     floors = {name: limits.floor_of(unit, scales.get(unit, unknown)) for name, unit in units.items()}
     stated = (spec.curves, spec.expected, spec.goals)
     shown, expected, goals = ({name: columns[each[name]] for name in each} for each in stated)
-    return Panel(spec, shown, floors, expected, goals)
+    active = {name: columns[each] for name, each in spec.active.items()}
+    return Panel(spec, shown, floors, expected, goals, Acts(active, columns["keeping"]) if active else None)
 
 
 def columns_of(run: Run) -> dict[str, Array]:

@@ -9,7 +9,8 @@ import numpy as np
 
 from servonode.arrays import Array
 from servonode.plants.view import View
-from servonode.views.palette import GOAL, INK, PALETTE
+from servonode.views.forbidden import WORD, Forbidden, shade, shaded
+from servonode.views.palette import FORBIDDEN, GOAL, INK, PALETTE
 from servonode.views.scene import FEWEST, Arrows, Scene, apart, digits_of, draw_shapes, spread, time_text, well_spread
 from servonode.views.shapes import box_of, wanted_paths
 from servonode.views.sheet import label_axes
@@ -42,6 +43,7 @@ class Map:
     high: Array
     wanted: Mapping[str, Array]  # the fixed paths that are asked for, as far as they are seen here
     far: tuple[str, ...] = ()  # names of those that are too far away to be seen
+    forbidden: Forbidden | None = None
 
     @classmethod
     def of(cls, scene: Scene, view: View, numbered: bool) -> Self:
@@ -59,7 +61,8 @@ class Map:
         arrows, low, high = _with_arrows(scene, view, box_of(lines), AROUND if numbered else AROUND_TIMES)
         low, high, paths = _with_paths(scene, view, low, high)
         seen = _seen(paths, low, high)
-        return cls(scene, numbers, view, arrows, low, high, seen, () if seen else tuple(paths))
+        far, forbidden = () if seen else tuple(paths), Forbidden(scene.run.closed_loop, view)
+        return cls(scene, numbers, view, arrows, low, high, seen, far, forbidden if forbidden else None)
 
     @property
     def aspect(self) -> float:
@@ -70,6 +73,7 @@ class Map:
     def head(self, width: float) -> Head:
         """What stands above an axis of this width [in]."""
         names = [*self.view.trails, *self.wanted, *(["target"] if len(goal_path(self.scene, self.view)) else [])]
+        names += [self._forbidden_word] if self.forbidden else []
         right = self.arrows.key_width(width / float(self.high[0] - self.low[0]))
         far = [f"{name} beyond the picture" for name in self.far]
         title = ", ".join([*([self.view.title] if self.view.title else []), *far]) or (" " if right else "")
@@ -83,7 +87,7 @@ class Map:
         axis.set_xlim(middle[0] - half[0], middle[0] + half[0])
         axis.set_ylim(middle[1] - half[1], middle[1] + half[1])
         axis.set_aspect("equal", adjustable="box")
-        handles = self._draw_paths(axis)
+        handles = [*self._draw_paths(axis), *self._draw_forbidden(axis, middle - half, middle + half)]
         for number, i in enumerate(self.scene.instants):
             shade = 0.35 + 0.65 * number / max(len(self.scene.instants) - 1, 1)
             shapes = self.scene.shapes(i, self.view)
@@ -97,6 +101,18 @@ class Map:
         head.draw(axis, handles, self.arrows.key_width(per_m))
         rounded_ticks(axis)
         label_axes(axis, *self.view.axes)
+
+    @property
+    def _forbidden_word(self) -> str:
+        """What the legend calls what is forbidden: at the end of the run, where it moves."""
+        end = f" at {time_text(float(self.scene.run.t[-1]), 2)}"
+        return f"{WORD}{end if self.forbidden and self.forbidden.moves else ''}"
+
+    def _draw_forbidden(self, axis: Any, low: Array, high: Array) -> list[Any]:
+        if self.forbidden is None:
+            return []
+        shade(shaded(axis, self.view), self.view, self.forbidden.areas(float(self.scene.run.goal_t[-1]), low, high))
+        return [axis.plot([], [], color=FORBIDDEN, linewidth=5.0, solid_capstyle="butt", label=self._forbidden_word)[0]]
 
     def _draw_paths(self, axis: Any) -> list[Any]:
         """Paths of the machine, then what it is to follow."""

@@ -12,8 +12,9 @@ from servonode.controllers import InlineProgram
 from servonode.plants.view import View
 from servonode.record.run import Run
 from servonode.views import limits
+from servonode.views.acts import handles, lifted, strip_of
 from servonode.views.curves import Curves
-from servonode.views.palette import FAULT, INK, SHADE, WARNING
+from servonode.views.palette import FAULT, FORBIDDEN, INK, SHADE, WARNING
 from servonode.views.panels import Panel, panels_of, room_note, shown_panels, zero_note
 from servonode.views.planes import Map
 from servonode.views.scene import Arrows, Scene, digits_of, draw_shapes, side_by_side, time_text
@@ -90,7 +91,8 @@ def _placed(scene: Scene, panel: Panel, drawn: Curves) -> Placed:
     run = scene.run
     names = [each.name for each in drawn.curves if not each.name.startswith("_")]
     names = names if len(panel.columns) > 1 or panel.goals else []
-    title = drawn.entitled(panel.title)
+    title, acts = drawn.entitled(panel.title), panel.acts
+    words = acts.words() if acts else []
 
     def draw(axis: Any, head: Head) -> None:
         power = drawn.draw(axis)
@@ -102,9 +104,18 @@ def _placed(scene: Scene, panel: Panel, drawn: Curves) -> Placed:
             axis.axvspan(run.t[scene.beyond], run.t[-1], color=SHADE, linewidth=0, zorder=0)
         if run.fault:
             axis.axvline(run.fault["t"], color=INK, linewidth=0.8, linestyle=":", zorder=1)
-        head.draw(axis, [line for line in axis.lines if not line.get_label().startswith("_")])
+        if acts:
+            axis.axhspan(drawn.between.low, 0.0, color=FORBIDDEN, linewidth=0, zorder=0.5)
+            corners, colours = acts.bars(run.t, size_of(axis)[1])
+            strip_of(axis).set(verts=corners, facecolor=colours)
+        lines = [line for line in axis.lines if not line.get_label().startswith("_")] if names else []
+        head.draw(axis, [*lines, *handles(words)])
 
-    return Placed(lambda width: Head.of(title, names, width), draw, drawn.brief)
+    def above(width: float) -> Head:
+        head = Head.of(title, [*names, *words], width)
+        return lifted(head, len(acts.active)) if acts else head
+
+    return Placed(above, draw, drawn.brief)
 
 
 def _title(run: Run) -> str:

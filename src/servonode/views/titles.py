@@ -84,7 +84,8 @@ def size_of(axis: Any) -> tuple[float, float]:
 class Head:
     """Title and legend above an axis of a certain width; `columns` of the legend, 0 without one.
 
-    beside: the legend stands to the right of the last line of the title. size [pt] and colour of all words.
+    beside: the legend stands to the right of the last line of the title. size [pt] and colour of all words. lift [in]:
+    between them and the axis, for a strip.
     """
 
     title: tuple[str, ...]
@@ -93,6 +94,7 @@ class Head:
     beside: bool = False
     size: float = SIZE
     colour: str = INK
+    lift: float = 0.0
 
     @classmethod
     def of(
@@ -120,20 +122,22 @@ class Head:
     @property
     def height(self) -> float:
         """The height of it all [in]."""
-        return ABOVE + LINE * self.size / SIZE * (len(self.title) + (0 if self.beside else self.legend_rows))
+        return (
+            ABOVE + self.lift + LINE * self.size / SIZE * (len(self.title) + (0 if self.beside else self.legend_rows))
+        )
 
     def draw(self, axis: Any, handles: Sequence[Any], right: float = 0.0, left: float = 0.0) -> None:
         """Write it above the axis, from so far at its left on; what is drawn is measured in inches."""
         width, height = size_of(axis)
         below = 0 if self.beside else self.legend_rows
-        pad = 72 * (ABOVE + LINE * self.size / SIZE * below)
+        pad = 72 * (ABOVE + self.lift + LINE * self.size / SIZE * below)
         words: Any = {"fontsize": self.size, "color": self.colour, "linespacing": SPACING}
         axis.set_title("\n".join(self.title), loc="left", x=-left / width, pad=pad, **words)
         if self.names:
             at_x = 1 - right / width if self.beside else -left / width
             look: Any = {"loc": "lower right" if self.beside else "lower left", "borderpad": 0, "borderaxespad": 0}
             look |= {"handlelength": HANDLE, "handletextpad": PAD, "columnspacing": BETWEEN, "labelspacing": 0.25}
-            anchor = (at_x, 1 + (ABOVE - 0.01) / height)
+            anchor = (at_x, 1 + (ABOVE + self.lift - 0.01) / height)
             legend = axis.legend(
                 handles, self.names, bbox_to_anchor=anchor, ncols=self.columns, fontsize=self.size, **look
             )

@@ -19,6 +19,7 @@ from servonode.plants.view import View
 from servonode.record.run import Run
 from servonode.version import VERSION
 from servonode.views.curves import Decimation
+from servonode.views.forbidden import Forbidden
 from servonode.views.panels import columns_of, panels_of, room_note, shown_panels, zero_note
 from servonode.views.scene import Scene
 from servonode.views.shapes import Shapes, corners, is_seen, longest_arrow
@@ -27,7 +28,16 @@ from servonode.views.symbols import titles, unit_text
 from servonode.wings.web.computing import INSTANTS, live_of
 from servonode.wings.web.embedded import escaped, numbers, page
 from servonode.wings.web.sections import Reported
-from servonode.wings.web.view_data import decimals, lines_around, path_columns, run_panel, shapes_data, view_layout
+from servonode.wings.web.view_data import (
+    areas_around,
+    decimals,
+    forbidden_line,
+    lines_around,
+    path_columns,
+    run_panel,
+    shapes_data,
+    view_layout,
+)
 
 HINT = "Drag over a curve to zoom in, double-click to see all of it, click to show that time."
 PIECES = 1500  # of the time; of each the lowest and the highest value are drawn
@@ -230,13 +240,19 @@ def _recorded(view: View, scene: Scene, instants: Sequence[int], columns: Mappin
     bounding = [line for each in shapes for line in each.bounding(view)]
     low, high = corners([*drawn, *bounding]) or (np.full(2, -1.0), np.full(2, 1.0))
     longest = longest_arrow(shapes)
-    digits = decimals(float(max(high - low)))
+    digits, loop = decimals(float(max(high - low))), scene.run.closed_loop
+    forbidden, goal_t = Forbidden(loop, view), scene.run.goal_t.tolist()
+    moving = [{"areas": areas_around(forbidden, goal_t[i], low, high)} if forbidden.moves else {} for i in instants]
+    areas = areas_around(forbidden, 0.0, low, high) if forbidden and not forbidden.moves else []
     return {
         "layout": layout,
-        "wanted": lines_around(scene.run.closed_loop, view, low, high),
+        "wanted": [*lines_around(loop, view, low, high), *forbidden_line(forbidden, areas)],
         "limits": {"x": [float(low[0]), float(high[0])], "y": [float(low[1]), float(high[1])]},
-        "largest": longest if is_seen(longest, scene.run.closed_loop.machine, columns, view.arrow_unit) else 0.0,
-        "shapes": [shapes_data(Shapes.in_space(view, scene.instant(i)), digits) for i in instants],
+        "largest": longest if is_seen(longest, loop.machine, columns, view.arrow_unit) else 0.0,
+        "shapes": [
+            shapes_data(Shapes.in_space(view, scene.instant(i)), digits) | areas
+            for i, areas in zip(instants, moving, strict=True)
+        ],
     }
 
 

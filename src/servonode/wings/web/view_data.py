@@ -10,6 +10,7 @@ import numpy as np
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.plants.view import View
+from servonode.views.forbidden import WORD, Forbidden
 from servonode.views.limits import FLAT, floor_of, log_limits, round_limits
 from servonode.views.panel_specs import PanelSpec
 from servonode.views.panels import Panel
@@ -18,9 +19,11 @@ from servonode.views.symbols import plain
 
 NEEDED, ASKED = 1.0, 2.0  # of the extent, beyond what is drawn on each side: at least, and when it is asked for
 SPARE = 4.0  # times what is asked for, above which it is asked for anew: a line has few points in a large region
+FINER = 200  # pieces of the region of forbidden sets
+NEAR = 0.8  # of the extent, as far as those go beyond it that move
 FINE = 4  # decimal places of a coordinate behind the first digit of the largest extent
 
-Line = dict[str, Any]  # {"name": legend name, "points": [[x, y], ...], or [[x, y, z], ...] in space}
+Line = dict[str, Any]  # {"name": legend name, "points": [[x, y], ...], or [[x, y, z], ...] in space}; "areas": rings
 EXPECTED: dict[str, Any] = {"dash": [4, 2], "width": 0.8}  # as in the report picture
 GOAL: dict[str, Any] = {"color": "goal", "dash": [5, 3]}
 
@@ -86,6 +89,19 @@ def lines_around(closed_loop: ClosedLoop, view: View, low: Array, high: Array) -
     ]
 
 
+def areas_around(forbidden: Forbidden, t: float, low: Array, high: Array) -> list[list[Any]]:
+    """The forbidden sets at a time, with room around the corners (2,) [m] of what is drawn: of each area its rings."""
+    extent = _extent(low, high)
+    beyond, digits = (NEAR if forbidden.moves else ASKED) * extent, decimals(extent)
+    found = forbidden.areas(t, low - beyond, high + beyond, FINER)
+    return [[np.round(ring, digits).tolist() for ring in area] for area in found]
+
+
+def forbidden_line(forbidden: Forbidden, areas: list[Any]) -> list[Line]:
+    """What is forbidden, beside the wanted paths."""
+    return [{"name": WORD, "points": [], "areas": areas}] if forbidden else []
+
+
 def _extent(low: Array, high: Array) -> float:
     return float(np.max(high - low)) or 1.0
 
@@ -100,21 +116,25 @@ class LiveLines:
     """The wanted paths of one view of a run that continues, of the region that it shows."""
 
     def __init__(self, closed_loop: ClosedLoop, view: View) -> None:
-        self._closed_loop, self._view = closed_loop, view
+        self._closed_loop, self._view, self._forbidden = closed_loop, view, Forbidden(closed_loop, view)
         self._columns = [tuple(each) for each in path_columns(view_layout(view, closed_loop.targets.names))]
         self._low = self._high = np.full(2, np.nan)  # of the box that was asked for
         self.lines: list[Line] = []
+        self._paths: list[Line] = []
 
     def follow(self, columns: Mapping[str, Array], shapes: Shapes) -> bool:
         """Ask anew where what is drawn, paths of these columns and an outline [m], needs it; whether lines changed."""
-        if self._view.paths is None:
+        if self._view.paths is None and not self._forbidden:
             return False
         box = corners([*(self._view.path(columns, names) for names in self._columns), *shapes.lines])
-        if box is None or self._suffices(*box):
+        if box is None or (self._suffices(*box) and not self._forbidden.moves):
             return False
         before, extent = self.lines, _extent(*box)
-        self._low, self._high = box[0] - ASKED * extent, box[1] + ASKED * extent
-        self.lines = lines_around(self._closed_loop, self._view, *box)
+        if not self._suffices(*box):
+            self._low, self._high = box[0] - ASKED * extent, box[1] + ASKED * extent
+            self._paths = lines_around(self._closed_loop, self._view, *box)
+        areas = areas_around(self._forbidden, float(columns["t"][-1]), *box)
+        self.lines = [*self._paths, *forbidden_line(self._forbidden, areas)]
         return self.lines != before
 
     def _suffices(self, low: Array, high: Array) -> bool:
@@ -146,6 +166,7 @@ def run_panel(panel: Panel) -> dict[str, Any]:
     layout = _layout(panel.spec, panel.words, list(panel.seen))
     drawn = [each for each in panel.seen if each in panel.expected]
     columns = [*panel.seen.values(), *(panel.expected[name] for name in drawn), *panel.goals.values()]
+    columns += [np.zeros(1)] if panel.acts else []
     limits = log_limits(columns, panel.floor) if panel.spec.logarithmic else round_limits(columns)
     places = {name: i for i, name in enumerate(panel.spec.curves)}
     layout["curves"] += [
@@ -161,4 +182,5 @@ def _layout(spec: PanelSpec, title: str, names: Sequence[str]) -> dict[str, Any]
     goals = {name: spec.goals[name] for name in names if name in spec.goals}
     words = {name: f"goal of {plain(name)}" if len(goals) > 1 else "goal" for name in goals}
     curves += [{"name": words[name], "column": column, **GOAL} for name, column in goals.items()]
-    return {"title": title, "curves": curves, "logarithmic": spec.logarithmic}
+    acts = {"acts": [spec.active[name] for name in names]} if spec.active else {}
+    return {"title": title, "curves": curves, "logarithmic": spec.logarithmic} | acts

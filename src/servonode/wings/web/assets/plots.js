@@ -3,6 +3,7 @@
 //   const panel = new Panel(parent, {title, curves: [{name, column, color, dash, band}], logarithmic, limits, flat, floor}, {onRange});
 //   panel.show(columns, from, to);            // columns by name, "t" [s] among them; what of t is shown
 //
+// Of margins `acts` are the columns that tell when each acts, see `paintActs`.
 // A curve with a `band` [column, column] is dashed, and what lies between the two is filled.
 // `limits` [low, high] are kept, without them the axis follows what is shown: what varies less than `flat` times its
 // size is drawn as a constant, and what is below `floor` is zero. On a logarithmic axis the sizes of the values are shown. `onRange(low, high)` is called when the user has chosen a
@@ -17,6 +18,15 @@ const PLOT = {
   height: 132, // pixels
   veil: "30", // opacity of a band, in hexadecimal
   low: 112, // pixels, below which only the last of several panels has the times below it
+};
+
+const ACTS = {
+  lane: 7, // pixels of a lane
+  low: 0.45, // of it, while a row acts
+  high: 0.85, // the same while it gives way
+  least: 1.5, // pixels of a bar
+  clipped: 3, // of the column `keeping`
+  words: { acts: "--guide", "gives way": "--goal", clipped: "--ink" },
 };
 
 const SERIES = { width: 1.6, spanGaps: true, points: { show: false }, pxAlign: 0 };
@@ -62,6 +72,11 @@ class Panel {
       const value = key.appendChild(document.createElement("output"));
       this.values.push(value);
     });
+    for (const [word, color] of this.spec.acts ? Object.entries(ACTS.words) : []) {
+      const key = head.appendChild(document.createElement("span"));
+      [key.className, key.textContent] = ["key area", word];
+      key.style.setProperty("--key", `var(${color})`);
+    }
     return head;
   }
 
@@ -88,10 +103,10 @@ class Panel {
     return {
       ...this.size,
       legend: { show: false },
-      padding: [6, 14, 4, 0],
+      padding: [6 + ACTS.lane * (this.spec.acts?.length ?? 0), 14, 4, 0],
       pxAlign: false,
       cursor: { y: false, sync: { key: this.sync }, drag: { x: true, y: false, setScale: false } },
-      hooks: { setSelect: [(plot) => this.choose(plot)], setCursor: [(plot) => this.tell(plot.cursor.idx)] },
+      hooks: { drawClear: [() => this.paintActs()], setSelect: [(plot) => this.choose(plot)], setCursor: [(plot) => this.tell(plot.cursor.idx)] },
       scales: {
         x: { time: false, range: () => this.range },
         y: { distr: this.spec.logarithmic ? 3 : 1, range: () => this.limits || (this.spec.logarithmic ? [1e-3, 1] : [-1, 1]) },
@@ -148,10 +163,71 @@ class Panel {
 
   show(columns, from, to) {
     this.range = [from, to];
+    if (columns) this.watch(columns);
     this.gather(columns, from, to);
     this.follow();
     this.plot.setData(this.data);
     if (this.plot.cursor.idx === null || this.plot.cursor.left < 0) this.tell(null);
+  }
+
+  // What tells when margins act, from now on.
+  watch(columns) {
+    const { acts } = this.spec;
+    if (acts) this.acts = { t: columns.t, lanes: acts.map((name) => columns[name] ?? []), keeping: columns.keeping ?? [] };
+  }
+
+  // The forbidden side of zero, and above the curves a bar for each margin: low while a row of it acts, higher and red
+  // while it gives way; dark across all of them while the inputs are only clipped.
+  paintActs() {
+    if (!this.acts) return;
+    const { ctx: pen, bbox } = this.plot;
+    const { t, lanes, keeping } = this.acts;
+    const zero = this.plot.valToPos(0, "y", true);
+    pen.save();
+    [pen.fillStyle, pen.globalAlpha] = [theme.guide, 0.4];
+    pen.fillRect(bbox.left, zero, bbox.width, Math.max(bbox.top + bbox.height - zero, 0));
+    [pen.fillStyle, pen.globalAlpha] = [theme.soft, 1];
+    pen.fillRect(bbox.left, zero - uPlot.pxRatio / 2, bbox.width, uPlot.pxRatio);
+    const lane = ACTS.lane * uPlot.pxRatio;
+    lanes.forEach((values, i) => {
+      const bottom = bbox.top - (lanes.length - 1 - i) * lane - 2 * uPlot.pxRatio;
+      pen.fillStyle = theme.grid;
+      pen.fillRect(bbox.left, bottom - ACTS.low * lane, bbox.width, ACTS.low * lane);
+      this.bars(t, values, 1, bottom, ACTS.low * lane, theme.curve(this.spec.curves[i].color ?? i));
+      this.bars(t, values, -1, bottom, ACTS.high * lane, theme.goal);
+    });
+    this.bars(t, keeping, ACTS.clipped, bbox.top - 2 * uPlot.pxRatio, lanes.length * lane, theme.ink);
+    pen.restore();
+  }
+
+  // While values are those wanted; each holds until the next that is known.
+  bars(t, values, wanted, bottom, height, color) {
+    const { ctx: pen } = this.plot;
+    const x = (time) => this.plot.valToPos(Math.min(Math.max(time, this.range[0]), this.range[1]), "x", true);
+    const bar = (begin, end) => {
+      if (end >= this.range[0] && begin <= this.range[1]) pen.fillRect(x(begin), bottom - height, Math.max(x(end) - x(begin), ACTS.least), height);
+    };
+    pen.fillStyle = color;
+    let since = null;
+    for (let row = 0; row < t.length; row += 1) {
+      if (!Number.isFinite(values[row]) || (values[row] === wanted) === (since !== null)) continue;
+      if (since !== null) bar(since, t[row]);
+      since = since === null ? t[row] : null;
+    }
+    if (since !== null) bar(since, t[t.length - 1]);
+  }
+
+  // What is said beside a margin at a time: " acts", " gives way", " clipped".
+  acting(i, time) {
+    if (!this.acts) return "";
+    const { t, lanes, keeping } = this.acts;
+    const at = (values) => {
+      let row = rowAt(t, time + 1e-9) - 1;
+      while (row >= 0 && !Number.isFinite(values[row])) row -= 1;
+      return values[row];
+    };
+    if (at(keeping) === ACTS.clipped) return " clipped";
+    return { 1: " acts", "-1": " gives way" }[at(lanes[i])] ?? "";
   }
 
   // The rows that are shown and hold something; times and curves in the arrays that uPlot keeps.
@@ -179,7 +255,7 @@ class Panel {
 
   // Limits are set anew where the curves leave them or use little of them, so that nothing jumps in between.
   follow() {
-    let [low, high] = [Infinity, -Infinity];
+    let [low, high] = this.spec.acts ? [0, 0] : [Infinity, -Infinity];
     for (const curve of this.data.slice(1)) {
       for (const value of curve) {
         if (value === null) continue;
@@ -202,7 +278,7 @@ class Panel {
       const curve = this.data[i + 1];
       let at = index ?? curve.length - 1;
       while (at >= 0 && (curve[at] === null || curve[at] === undefined)) at -= 1;
-      const text = at >= 0 ? short(curve[at]) : "–";
+      const text = at >= 0 ? short(curve[at]) + this.acting(i, this.data[0][at]) : "–";
       if (output.textContent !== text) output.textContent = text;
     });
   }

@@ -162,7 +162,7 @@ class RunPanel extends Panel {
       let at = row;
       while (at > 0 && drawable(curves[i][at], this.spec.logarithmic) === undefined) at -= 1;
       const value = drawable(curves[i][at], this.spec.logarithmic);
-      output.textContent = Number.isFinite(value) ? short(value) : "–";
+      output.textContent = Number.isFinite(value) ? short(value) + this.acting(i, time ?? this.time ?? Infinity) : "–";
     });
     this.onTell?.(time);
   }
@@ -325,6 +325,7 @@ class Report {
 
   fill(panel, held) {
     const other = this.run !== this.first;
+    panel.watch({ ...this.run.columns, t: this.run.t });
     panel.take(other ? this.rowsOf(panel.spec, this.run) : panel.rows, this.run.marks, other ? panel.rows : null, held);
   }
 
@@ -333,6 +334,7 @@ class Report {
     const options = { onRange: (low, high) => this.zoom(low, high), onTime: (t) => this.go(t) };
     const panel = new RunPanel(document.getElementById("curves"), { ...spec, data, marks: this.first.marks }, options);
     panel.rows = data;
+    panel.watch({ ...this.first.columns, t: this.first.t });
     panel.onTell = (t) => this.point(t);
     this.panels.push(panel);
     if (this.run !== this.first) this.fill(panel, false);

@@ -14,6 +14,7 @@ const SCENE = {
   most: 10, // m of a range that is stated
   apart: 1.5, // pixels between two points of a path
   turning: 0.008, // rad per pixel
+  pale: [0.45, 0.18], // opacity of what is forbidden, in a plane and in space
   edge: { left: 46, right: 14, top: 8, bottom: 26 }, // pixels around what is drawn
 };
 
@@ -24,7 +25,7 @@ class MachineView {
     this.bodies = null; // of a robot, instead of the lines behind them
     this.names = []; // of the arrows, in the order in which they were first seen
     this.title = ""; // that of the layout, unless what is drawn has one of its own
-    this.wanted = []; // {name, points} of each path that is asked for, the points as the layout has them
+    this.wanted = []; // {name, points} of each path that is asked for, the points as the layout has them; areas: forbidden
     this.figure = parent.appendChild(document.createElement("figure"));
     this.figure.className = "machine";
     this.head = this.figure.appendChild(document.createElement("figcaption"));
@@ -139,8 +140,8 @@ class MachineView {
     };
     if (this.title) word(this.title, "title");
     trails.forEach((trail, i) => word(trail.name, "key").style.setProperty("--key", `var(--curve-${i % theme.curves.length})`));
-    for (const name of [...this.wanted.map((each) => each.name), ...(goal ? ["target"] : [])]) {
-      word(name, "key dashed").style.setProperty("--key", "var(--goal)");
+    for (const { name, areas } of [...this.wanted, ...(goal ? [{ name: "target" }] : [])]) {
+      word(name, areas ? "key area" : "key dashed").style.setProperty("--key", areas ? "var(--guide)" : "var(--goal)");
     }
     this.names.forEach((name, i) => word(name, "key").style.setProperty("--key", `var(--arrow-${i % 3})`));
   }
@@ -244,6 +245,7 @@ class MachineView {
     pen.rect(this.inner.left, this.inner.top, this.inner.wide, this.inner.high);
     pen.clip();
     pen.lineJoin = pen.lineCap = "round";
+    this.paintAreas(shapes.areas ?? this.wanted.flatMap(({ areas }) => areas ?? []));
     for (const line of [...shapes.guides, ...shapes.inertias]) this.stroke(line, theme.guide, 1);
     const outline = () => shapes.lines.forEach((line) => this.stroke(line, theme.ink, 1.8));
     if (this.bodies) outline();
@@ -356,6 +358,22 @@ class MachineView {
     for (const { points } of this.wanted) this.stroke(points.map((point) => this.flat(point)), theme.goal, 2.4);
     this.pen.setLineDash([]);
     this.pen.globalAlpha = 1;
+  }
+
+  // Where the law keeps the machine out: polygons, each of its outer ring and those of holes.
+  paintAreas(areas) {
+    const { pen } = this;
+    for (const rings of areas) {
+      pen.beginPath();
+      for (const ring of rings) {
+        ring.map((point) => this.flat(point)).forEach(([x, y], i) => pen[i ? "lineTo" : "moveTo"](this.x(x), this.y(y)));
+        pen.closePath();
+      }
+      [pen.fillStyle, pen.strokeStyle, pen.lineWidth, pen.globalAlpha] = [theme.guide, theme.guide, 1, SCENE.pale[this.seen ? 1 : 0]];
+      pen.fill("evenodd");
+      pen.globalAlpha = 1;
+      pen.stroke();
+    }
   }
 
   paintGoal(goal, paths) {

@@ -13,6 +13,7 @@ const VARY = {
   steps: 200, // of a slider, at least
   longest: 4000, // letters of a fragment
   leading: /^(goal|target|controller\.(settings|parameters))\b/, // keys on which the paths depend that a program asks for
+  keeping: /^(controller\.keep|plant\.parameters)\b/, // and what is forbidden too
   unwritten: "goal.speed", // the one key that is none of a launch file
   saved: 250, // ms without a change, after which the address has it
   telling: ["gains", "goals", "start"], // groups
@@ -324,7 +325,9 @@ class Varied {
       if (seconds > 0.3) this.tell(`computing, about ${short(Number(seconds.toPrecision(2)))} s …`);
       const run = await this.live.compute(values);
       if (run.refused || !run.t.length) return this.drawn(null, held, run.refused || "nothing was computed");
-      if (Object.keys(values).some((key) => VARY.leading.test(key))) run.wanted ??= this.report.views.map(() => []);
+      const changes = (keys) => Object.keys(values).some((key) => keys.test(key));
+      if (changes(VARY.leading)) run.wanted ??= this.report.views.map(() => []);
+      if (changes(VARY.keeping)) run.wanted ??= this.report.data.views.map(({ wanted }) => wanted.filter(({ areas }) => !areas));
       return this.drawn(run, held, "", performance.now() - begun);
     } catch (error) {
       return this.drawn(null, held, error instanceof Error ? error.message : String(error));
