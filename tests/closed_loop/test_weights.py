@@ -91,6 +91,13 @@ def test_firmware_with_other_weights_has_another_law() -> None:
     assert len(numbers) == 4
 
 
+def test_firmware_that_keeps_otherwise_has_another_law() -> None:
+    keeps = [{}, {"keep": "2 - V"}, {"keep": {"expression": "2 - V", "margin": 0.1}}, {"keep": "3 - V"}]
+    loops = [servonode.load("trailer_pursuit", keep=each).closed_loop for each in keeps]
+    loops += [servonode.load("trailer_pursuit", keep=keeps[1], controller__conflict="fault").closed_loop]
+    assert len({law_schema(each.control.law) for each in loops if each.control}) == len(loops)
+
+
 def test_the_shown_equations_have_the_weights() -> None:
     text = loop({"F1": 2.5}).show()
     assert "tau = Q^-1 W^T (W Q^-1 W^T)^-1 z" in text

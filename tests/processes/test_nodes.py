@@ -46,16 +46,19 @@ def assert_safe_action(run: Process, since: float) -> None:
 # runs that complete
 
 
-def test_lockstep_over_sockets_ends_in_the_bits_of_the_simulation(runs: Runs) -> None:
+@pytest.mark.parametrize(
+    "more", [{}, {"controller__keep": {"slow": "0.05 - V"}, "controller__limits": "keep"}], ids=["plain", "keeps"]
+)
+def test_lockstep_over_sockets_ends_in_the_bits_of_the_simulation(runs: Runs, more: dict[str, Any]) -> None:
     options: dict[str, Any] = {
         "run__duration": 5.003, "run__seed": 5, "run__lockstep_timeout": 60.0, "controller__delay": 2,
-        "plant__actuator__limit": 0.01, "plant__sensor__noise": {"psi": 0.001},
+        "plant__actuator__limit": 0.01, "plant__sensor__noise": {"psi": 0.001}, **more,
     }  # fmt: skip
     process = runs.start("trailer_pursuit_lockstep", *override_texts(options))
     process.ends_with(0, START_S)
     run = servonode.simulate("trailer_pursuit_lockstep", every=1, **options)
     residuals = {f"residual_{name}": values for name, values in run.residual.items()}
-    expected = {"t": run.t, **run.state, **run.input, **residuals, "energy": run.energy}
+    expected = {"t": run.t, **run.state, **run.input, **residuals, **run.kept, "energy": run.energy}
     found = process.columns
     assert list(found) == list(expected)
     for name, column in expected.items():
@@ -64,6 +67,8 @@ def test_lockstep_over_sockets_ends_in_the_bits_of_the_simulation(runs: Runs) ->
     for key in ("t", "state", "input", "residual", "output", "energy", "steps", "residual_max"):
         assert printed[key] == final[key]
     assert (printed["misses"], printed["exit"], printed["fault"]) == (0, 0, None)
+    assert printed.get("keeps", {}) == run.keeps
+    assert not more or run.keeps["slow"]["acted"] > 10
 
 
 # deaths

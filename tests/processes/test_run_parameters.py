@@ -139,3 +139,23 @@ def test_valid_changes_alone_act_each_at_its_step_in_a_pause_too_and_a_broken_of
     assert (run.printed["exit"], run.printed["faults"]) == (130, [])
     assert run.columns["t"][-1] == run.printed["t"] > 0
     assert runs.left_files() == []
+
+
+def test_a_margin_changes_in_a_run_that_keeps_and_its_recording_replays(runs: Runs) -> None:
+    keep = ['controller.keep.slow="0.05 - V"', "controller.keep.slow.rate=20", 'controller.limits="keep"']
+    file = runs.folder / "kept.mcap"
+    settings = [*LOCKSTEP, *keep, "plant.safety.limit=0.05"]
+    process = runs.start("trailer_pursuit", *settings, words=["--record", str(file), "--every", "1000"])
+    process.wait_open()
+    run = RunParameters(process.name)
+    acting = [each for margin in (0.01, 0.02) for each in run.change({"controller.keep.slow.margin": margin})]
+    with pytest.raises((LaunchError, OperatorError), match="margin"):
+        run.change({"controller.keep.slow.margin": -1.0})
+    process.stop()
+    bag = read_bag(file)
+    check_bag(bag, acting)
+    found = replay(bag, bag.closed_loop())
+    assert (found.differing_messages, found.left_out) == (0, 0), (found.first, found)
+    reports = [message for _, _, message in bag.messages(["controller/report"])]
+    assert {frozenset(each["margin"]) for each in reports} == {frozenset(["slow"])}
+    assert {each["keeping"] for each in reports} >= {0}

@@ -85,7 +85,11 @@ def law_schema(law: ServoLaw) -> int:
     things += [(each.name, 0) for each in _integrators(program)]
     numbers = [*law.machine.parameters.values(), *law.parameters.values(), *law.K.ravel().tolist()]
     numbers += law.weights.tolist() if program.weighted else []
-    return law_schema_of(program.name, [derivative_name(*each) for each in things], numbers)
+    numbers += [*law.kept.T.ravel().tolist(), *law.limits.ravel().tolist()] if program.keeping else []
+    names = [derivative_name(*each) for each in things]
+    names += [f"{each.quantity.name} {each.priority} {each.quantity.description}" for each in program.keeps]
+    names += ["yields" if program.yields else "conflict", *map(str, program.priorities)] if program.keeping else []
+    return law_schema_of(program.name, names, numbers)
 
 
 def goal_orders(law: ServoLaw) -> list[int]:
