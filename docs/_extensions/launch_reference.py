@@ -148,7 +148,8 @@ Each coordinate is one residual: `position` gives `NAME_x`, `NAME_y`, `NAME_z`, 
 and of `-abs(a)` is kept. With `limits = "keep"` the law keeps the limits of the inputs too, and the ranges and speeds
 of the joints that a robot's file has, as `NAME_range` and `NAME_speed`, where an input moves the joint:
 `[controller.keep.elbow_range]` then has their numbers. Of relative degree 0, as forces, rate and brake have no
-meaning. `servonode param` changes the numbers during a run, `servonode sweep` between runs.
+meaning. `servonode param` changes the numbers during a run, `servonode sweep` between runs; the limits that the law
+knows are those of the start.
 """,
     "controller.inversion": """
 For a goal that is known in advance and has unstable zero dynamics; the section may be empty

@@ -26,7 +26,8 @@ from servonode.bus import (
     encode,
 )
 from servonode.bus.codec import REASONS, encode_frames
-from servonode.bus.requests import decode_map, encode_map
+from servonode.bus.messages import MOST_NUMBERS
+from servonode.bus.requests import LARGEST_REQUEST, decode_map, encode_map
 
 HEADER = {"t": 0.1, "seq": 1, "run": 2**53, "k": 100, "mono": 2**60, "node": "plant", "src": 7}
 SAMPLES: dict[str, Message] = {
@@ -242,3 +243,14 @@ def test_only_what_fits_the_topic_is_encoded():
         encode(Target(**HEADER, target={f"{i:01000d}": 0.0 for i in range(100)}))
     with pytest.raises(TypeError, match="cannot be sent"):
         encode(Target(**HEADER, target={"x": object()}))  # type: ignore[dict-item]
+
+
+def test_the_numbers_of_an_arm_of_seven_joints_pass_as_message_and_as_request():
+    many = [LARGEST / 3] * MOST_NUMBERS  # of one that keeps its limits they are 296
+    message = Parameters(**HEADER, values={"controller.gains.lambda": 2.0}, numbers=many)
+    assert decode(b"parameters", encode(message)) == message
+    request = {"values": message.values, "numbers": many, "revision": 1}
+    assert decode_map(encode_map(request)) == request
+    assert len(encode_map(request)) < LARGEST_REQUEST
+    with pytest.raises(MessageError, match="limits"):
+        decode(b"parameters", encode(Parameters(**HEADER, values={}, numbers=[*many, 0.0])))

@@ -55,6 +55,7 @@ def samples() -> list[tuple[bytes, bytes]]:
         wire.Extra: {"battery": 24.5, "temperature": -3e300},
         wire.Readings: {"gyroscope": [12.0, -0.5, 22.0, 3e300], "camera_x": [5.0, 1.5]},
         wire.Goal: [0.5, -1e300],
+        wire.Many: [0.5, -1e300],
         wire.Std: {"X": 0.01, "V": 3e300},
         wire.Lifecycle: wire.Lifecycle.INACTIVE,
         bool: True,

@@ -13,6 +13,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, structs
 EXACT = 2**53  # largest integer up to which every integer is also a float64, so that viewers read ids exactly
 LARGEST = 1.7976931348623157e308  # largest finite float64
 MAX_ITEMS = 256  # items in a list, keys in a map
+MOST_NUMBERS = 1000  # that a node computes with, as those of a law
 MAX_TEXT = 1024  # characters in a string
 MAX_EXTRA = 64  # values that a machine may add to its state
 MAX_PAYLOAD = 65536  # bytes of one encoded map
@@ -44,6 +45,8 @@ Std = Values | UnsetType  # by entry of a state, by sensor, or by input
 # the goal of a law, entry by entry in the law's own order
 Goal = Annotated[list[Number], Meta(max_length=MAX_ITEMS)] | UnsetType
 
+Many = Annotated[list[Number], Meta(max_length=MOST_NUMBERS)] | UnsetType
+
 _Integer = Annotated[int, Meta(ge=-EXACT, le=EXACT)]
 Finite = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 WideNumber = _Integer | Finite
@@ -51,6 +54,7 @@ WideNumbers = Annotated[list[WideNumber], Meta(max_length=MAX_ITEMS)]
 WideValues = Annotated[dict[Text, WideNumber], Meta(max_length=MAX_ITEMS)]
 WideExtra = Annotated[dict[ExtraName, WideNumber], Meta(max_length=MAX_EXTRA)] | UnsetType
 WideGoal = Annotated[list[_Integer | Finite], Meta(max_length=MAX_ITEMS)] | UnsetType
+WideMany = Annotated[list[_Integer | Finite], Meta(max_length=MOST_NUMBERS)] | UnsetType
 WideStd = WideValues | UnsetType
 WideReadings = Annotated[dict[ExtraName, WideNumbers], Meta(max_length=MAX_EXTRA)] | UnsetType
 WideVectors = Annotated[dict[Text, _Integer | Finite | WideNumbers], Meta(max_length=MAX_ITEMS)]
@@ -81,6 +85,7 @@ KINDS: dict[Any, Kind] = {  # of every field of every message, without its descr
     Readings: Kind("lists of numbers by name", {"type": "object", "additionalProperties": _NUMBER_LIST}, WideReadings),
     Std: Kind("numbers by name", _NUMBERS_BY_NAME, WideStd),
     Goal: Kind("list of numbers", _NUMBER_LIST, WideGoal),
+    Many: Kind("list of numbers", _NUMBER_LIST, WideMany),
     Text: Kind("text", _TEXT_SCHEMA),
     TextOrUnset: Kind("text", _TEXT_SCHEMA),
     Texts: Kind("texts", {"type": "array", "items": _TEXT_SCHEMA}),
@@ -234,7 +239,7 @@ class Parameters(Message, frozen=True, kw_only=True, gc=False):
 
     values: Annotated[Values, what("all that differ from the start of the node, by the launch file's dotted key", "SI")]
     numbers: Annotated[
-        Goal, what("what the node computes with: of a law, or the limits of a plant; sent only if set")
+        Many, what("what the node computes with: of a law, or the limits of a plant; sent only if set")
     ] = UNSET
 
 

@@ -25,7 +25,7 @@ from msgspec import Meta
 
 from servonode.bus.codec import Identity, MessageError, pack
 from servonode.bus.descriptors import ensure_client_room
-from servonode.bus.messages import MAX_ITEMS, MAX_PAYLOAD, Finite, Text
+from servonode.bus.messages import MAX_ITEMS, MAX_PAYLOAD, MOST_NUMBERS, Finite, Text
 from servonode.bus.run_folder import endpoint, refusal_at
 from servonode.bus.zmq_io import Context, Reader, Socket, connect, new_context, open_socket
 
@@ -35,7 +35,7 @@ HEADER = struct.Struct(f"<Q{TICKET.size}sQ")  # number of the request, ticket, n
 NO_TICKET = bytes(TICKET.size)
 WANTS_TICKET, NEVER = 0, 2**64 - 1  # in place of a time
 STOPS = ("estop", "stop")  # the requests that need no ticket
-LARGEST_REQUEST = 4096  # bytes
+LARGEST_REQUEST = 16_384  # bytes
 QUEUE = 2  # messages of one client that wait here; libzmq takes one of each client in turn
 AT_ONCE = 16  # messages that are looked at for one request
 
@@ -61,7 +61,7 @@ def _nested(depth: int) -> Any:
     if depth == 1:
         return _SCALAR
     inner = _nested(depth - 1)
-    return _SCALAR | Annotated[list[inner], Meta(max_length=MAX_ITEMS)] | _map_of(inner)  # type: ignore[valid-type]
+    return _SCALAR | Annotated[list[inner], Meta(max_length=MOST_NUMBERS)] | _map_of(inner)  # type: ignore[valid-type]
 
 
 _read = msgspec.msgpack.Decoder(_map_of(_nested(MAX_DEPTH - 1))).decode

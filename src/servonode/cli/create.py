@@ -190,7 +190,7 @@ def contents(model: "Model", name: str, robot: Path) -> Iterator[tuple[str, str]
     starts = [f"{each.name} = {each.quantity.default or 0.0!r}" for each in model.coordinates if not each.vector]
     parts = {
         "# INITIAL": ["", "[plant.initial]                # states at t = 0; the others are 0", *starts, ""],
-        "# KEEPING": [KEEPING] if _keeps(model) else [],
+        "# KEEPING": [KEEPING, ""] if _keeps(model) else [""],
         "# RESIDUALS": [*(f'{q} = "{q} - {q}_goal"' for q in goals), ""],
         "# SETTINGS": [*(f"{q}_goal = {goal!r}" for q, goal in goals.items()), ""],
         "NAME": [name],

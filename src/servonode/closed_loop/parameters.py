@@ -26,7 +26,6 @@ from servonode.mechanics import discrete
 from servonode.mechanics.description import Quantity
 
 LIMITS = "plant.safety"
-MOST_NUMBERS = 200  # that a node is sent at once
 OWN = "a controller in Python gets its numbers when it is made"
 FIRMWARE = "the law is in the machine's firmware, which holds its own numbers"
 INVERTED = "the bounded solution of [controller.inversion] was computed with it before the run"

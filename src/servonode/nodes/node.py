@@ -24,10 +24,10 @@ from servonode.bus import (
     subscriptions_expected,
 )
 from servonode.bus.durations import Clock
-from servonode.bus.messages import EXACT
+from servonode.bus.messages import EXACT, MOST_NUMBERS
 from servonode.bus.topology import GET, NODES, PLANT, SET
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.closed_loop.parameters import MOST_NUMBERS, parameters_of
+from servonode.closed_loop.parameters import parameters_of
 from servonode.nodes.fault_ladder import Fault
 
 STATUS_PERIOD_NS = 200_000_000
