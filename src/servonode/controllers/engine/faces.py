@@ -134,9 +134,8 @@ def _sides(term: Expr, what: str, place: Place) -> list[Expr]:
             else "may allow two separate parts, as the sign is not known"
         )
         raise ModelError(f"{what}: {term} {why}; keep one of them, such as the argument without its bars", place)
-    if any(each.has(*KINKED) for each in arguments):
-        arguments = [part for each in arguments for part in smooth_parts(each, what, place)]
-    return [factor * each for each in arguments]
+    scaled = [sympy.Add(*(factor * term for term in sympy.Add.make_args(each))) for each in arguments]
+    return [part for each in scaled for part in smooth_parts(each, what, place)]
 
 
 def _at_once(equations: Equations, program: Program, resolved: Resolution, keep: Keep, i: int) -> Face | None:
