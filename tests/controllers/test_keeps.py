@@ -153,6 +153,7 @@ def test_faces_are_the_sides_of_what_is_kept() -> None:
     assert set(smooth_parts(sympy.Min(a, b) - 2 * abs(c), "it", none)) == {a - 2 * c, a + 2 * c, b - 2 * c, b + 2 * c}
     assert set(smooth_parts(sympy.Min(a, 1 - abs(b)), "it", none)) == {a, 1 - b, 1 + b}
     assert smooth_parts(-sympy.Max(a, b), "it", none) == [-a, -b]
+    assert set(smooth_parts(1 - 2 * sympy.Max(abs(a), abs(b)), "it", none)) == {1 - 2 * s for s in (a, -a, b, -b)}
 
 
 @pytest.mark.parametrize(

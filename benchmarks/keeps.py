@@ -1,0 +1,211 @@
+"""What laws keep: violations between samples, from random starts of the class that is promised to be kept.
+
+    python benchmarks keeps                         200 runs of each machine, some minutes
+    python benchmarks/keeps.py --runs 10000         hours
+    python benchmarks/keeps.py --only cart --spread 0.1
+
+The machines of `examples/kept`, each for 5 s with inputs that are held for 1 ms and act one period late, from starts at
+which every keep is at least its margin and the last function before its row at least 0; half of them within 5 % of that
+class's edge, on the way from the file's start. Their goals ask for more than is kept and more than the drives give. The
+plant steps 20 times in a period; keeps are evaluated there by numpy, not by the law. A violation is a keep below
+-1e-3 of its range; `least` is the least of any keep in any run by its range. `--spread 0.1` draws the plant's
+parameters within 10 % of those that the law knows.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import options
+
+import servonode
+from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.simulation.simulate import simulate_fused
+
+Array = Any
+Draw = Callable[[np.random.Generator, Array], Array]
+FILES = Path(__file__).resolve().parents[1] / "examples" / "kept"
+FINER, PERIOD, DURATION = 20, 0.001, 5.0
+VIOLATED = 1e-3  # of a keep's range
+EDGE = 0.05
+MATH = {name: getattr(np, name) for name in ("cos", "sin", "sqrt", "tanh", "abs")}
+MATH |= {"max": lambda *parts: reduce(np.maximum, parts), "min": lambda *parts: reduce(np.minimum, parts)}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One machine. goals: what varies beside the start. spread: how far states are drawn, by name. ranges: of keeps."""
+
+    goals: tuple[Mapping[str, Any], ...]
+    spread: Mapping[str, float]
+    ranges: Mapping[str, float]
+    changes: Mapping[str, Any]
+
+
+CASES = {
+    "cart": Case(
+        tuple({"target": {"X": text}} for text in ("1.2*sin(3*t)", "1.5*sin(7*t)", "-1.2*tanh(5*t)", "2*sin(15*t)")),
+        {"x": 0.8, "theta": 0.4, "x_dot": 2.0, "theta_dot": 2.0},
+        {"track": 0.8, "pole": 0.9},
+        {},
+    ),
+    "sphero": Case(
+        tuple(
+            {"target": {"x": f"3*sin({f}*t)", "y": f"2*cos({g}*t)"}}
+            for f, g in ((1.0, 2.0), (3.0, 1.5), (6.0, 5.0), (0.5, 8.0))
+        ),
+        {"n_0": 0.3, "n_1": 0.3, "omega_0": 3.0, "omega_1": 3.0, "omega_2": 1.0}
+        | {"Omega_0": 2.0, "Omega_1": 2.0, "Omega_2": 0.5},
+        {"tilt": 0.28, "grip": 2.2},
+        {},
+    ),
+    "trailer": Case(
+        tuple(
+            {"settings": {"v": f"-0.3 + {a}*sin({f}*t)", "mu": mu}}
+            for a, f, mu in ((1.0, 3.0, 1.0), (2.0, 9.0, 2.0), (0.5, 20.0, 1.5), (1.5, 1.0, 3.0))
+        ),
+        {"X": 1.0, "Y": 0.5, "psi": 0.9, "phi": 0.8, "V": 0.6, "Omega": 1.0},
+        {"hitch": 0.8, "speed": 0.6, "robot": 0.8, "bed": 0.8, "dock": 0.8},
+        {},
+    ),
+}
+
+
+def loops_of(name: str, more: Mapping[str, Any]) -> list[Any]:
+    """One loop for each goal of a case."""
+    case = CASES[name]
+    keys: dict[str, Any] = {"run.duration": DURATION, "controller.period": PERIOD, "controller.delay": 1}
+    keys |= {"controller.predictor": True, "plant.step": PERIOD / FINER, **case.changes, **more}
+    found = []
+    for goal in case.goals:
+        changed = dict(keys)
+        for key, value in goal.get("target", {}).items():
+            changed[f"target.{key}"] = value
+        for key, value in goal.get("settings", {}).items():
+            changed[f"controller.settings.{key}"] = value
+        for each in servonode.load(FILES / f"{name}.toml").closed_loop.control.law.description.keeps:
+            changed[f"controller.keep.{each.quantity.name}.tolerance"] = 1e6  # how far, not whether
+        found.append(servonode.load(FILES / f"{name}.toml", strict=False, values=changed))
+    return found
+
+
+def inside(closed_loop: ClosedLoop, x: Array) -> bool:
+    """Whether a start belongs to the class: by the law's rows, under inputs 0 where these depend on inputs."""
+    control = closed_loop.control
+    assert control is not None
+    rows = control.law.keep_rows(0.0, x, control.goal(0.0))
+    return bool(np.isfinite(rows).all() and (rows[:, :2] >= 0.0).all())
+
+
+def start_of(closed_loop: ClosedLoop, spread: Mapping[str, float], rng: np.random.Generator) -> Array | None:
+    """A start of the class: on a random way from the file's start, half of them within EDGE of its end."""
+    machine, middle = closed_loop.machine, closed_loop.start
+    names = list(machine.description.state_names)
+    way = np.zeros(len(middle))
+    for key, size in spread.items():
+        way[names.index(key)] = size * rng.uniform(-1.0, 1.0)
+
+    def at(share: float) -> Array:
+        x = middle + share * way
+        if "n_2" in names:
+            i = names.index("n_0")
+            x[i + 2] = -np.sqrt(max(1.0 - x[i] ** 2 - x[i + 1] ** 2, 0.1))
+        return machine.projected(0.0, x)
+
+    if not inside(closed_loop, at(0.0)):
+        return None
+    low, high = 0.0, 1.0
+    if inside(closed_loop, at(1.0)):
+        low = 1.0
+    for _ in range(0 if low else 12):
+        middle_share = (low + high) / 2
+        low, high = (middle_share, high) if inside(closed_loop, at(middle_share)) else (low, middle_share)
+    share = low * (rng.uniform(1.0 - EDGE, 1.0) if rng.uniform() < 0.5 else rng.uniform())
+    return at(share)
+
+
+def kept(closed_loop: ClosedLoop, run: Any) -> dict[str, Array]:
+    """Each keep at every row."""
+    names = {"t": run.t, **run.outputs, **run.state, **run.input, **closed_loop.machine.parameters}
+    names |= closed_loop.control.law.parameters if closed_loop.control else {}
+    stated = closed_loop.stated.controller.keeps
+    with np.errstate(invalid="ignore"):
+        return {key: eval(each.expression, MATH, names) + 0 * run.t for key, each in stated.items()}  # noqa: S307
+
+
+@dataclass(frozen=True)
+class Found:
+    """Of one run: the least of each keep by its range, and shares of periods: of inputs at a limit, of rows that act."""
+
+    least: dict[str, float]
+    limited: float
+    acting: float
+    start: Array
+    when: dict[str, float]
+
+
+def one(closed_loop: ClosedLoop, ranges: Mapping[str, float], x: Array) -> Found:
+    """The run from a start."""
+    begun = closed_loop.with_parts(start=x)
+    run = simulate_fused(begun, 1)
+    values = kept(begun, run)
+    u, limits = run.inputs[:, ::FINER], np.array(begun.safety.limits.value)[:, None]
+    limited = float(np.mean((np.abs(u) >= 0.999 * limits).any(axis=0)))
+    least = {key: float(np.min(each)) / ranges[key] for key, each in values.items()}
+    when = {key: float(run.t[np.argmin(each)]) for key, each in values.items()}
+    return Found({key: v if np.isfinite(v) else -np.inf for key, v in least.items()}, limited, 0.0, x, when)
+
+
+def row(name: str, runs: int, spread: float, seed: int, threads: int, more: Mapping[str, Any]) -> dict[str, Any]:
+    """The table's row of a machine."""
+    case, rng, loops = CASES[name], np.random.default_rng(seed), loops_of(name, more)
+    starts: list[tuple[ClosedLoop, Array]] = []
+    while len(starts) < runs:
+        closed_loop = loops[len(starts) % len(loops)].closed_loop
+        if spread:
+            machine = closed_loop.machine
+            numbers = {key: v * rng.uniform(1 - spread, 1 + spread) for key, v in machine.parameters.items() if v}
+            closed_loop = closed_loop.with_parts(machine=machine.with_parameters(numbers))
+        x = start_of(closed_loop, case.spread, rng)
+        if x is not None:
+            starts.append((closed_loop, x))
+    with ThreadPoolExecutor(threads) as pool:
+        found = list(pool.map(lambda each: one(each[0], case.ranges, each[1]), starts))
+    least = {key: min(each.least[key] for each in found) for key in case.ranges}
+    bad = [each for each in found if min(each.least.values()) < -VIOLATED]
+    return {
+        "machine": name, "runs": runs, "violations": len(bad), "least": least,
+        "limited": float(np.mean([each.limited for each in found])),
+        "bad": [{"start": each.start.tolist(), "least": each.least, "when": each.when} for each in bad[:5]],
+    }  # fmt: skip
+
+
+def main() -> None:
+    parser = options(__doc__)
+    parser.add_argument("--runs", type=int, default=200, help="runs of each machine")
+    parser.add_argument("--only", choices=CASES, help="one machine")
+    parser.add_argument("--spread", type=float, default=0.0, help="how far parameters are drawn from the law's")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a key of the launch files")
+    arguments = parser.parse_args()
+    more = {key: json.loads(value) for key, _, value in (each.partition("=") for each in arguments.set)}
+    names = [arguments.only] if arguments.only else list(CASES)
+    rows = [row(each, arguments.runs, arguments.spread, arguments.seed, arguments.threads, more) for each in names]
+    if arguments.json:
+        print(json.dumps(rows))
+        return
+    for each in rows:
+        parts = "  ".join(f"{key} {value:+.2e}" for key, value in each["least"].items())
+        print(f"{each['machine']:8} {each['runs']} runs, {each['violations']} violated, limited {each['limited']:.0%}, least by range: {parts}")
+        for bad in each["bad"]:
+            print("   ", bad)
+
+
+if __name__ == "__main__":
+    main()
