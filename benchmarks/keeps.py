@@ -25,7 +25,8 @@ from common import options
 
 import servonode
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.simulation.simulate import simulate_fused
+from servonode.plants.record_layout import PlantRecordLayout
+from servonode.simulation.fused_loop import fused_loop, rows_of
 
 Array = Any
 Draw = Callable[[np.random.Generator, Array], Array]
@@ -66,8 +67,13 @@ CASES = {
     ),
     "trailer": Case(
         tuple(
-            {"settings": {"v": f"-0.3 + {a}*sin({f}*t)", "mu": mu}}
-            for a, f, mu in ((1.0, 3.0, 1.0), (2.0, 9.0, 2.0), (0.5, 20.0, 1.5), (1.5, 1.0, 3.0))
+            {"settings": {"v": f"-{a}*(1 + sin({f}*t))", "mu": mu}, "gains": {"lambda": rate}}
+            for a, f, mu, rate in (
+                (0.5, 3.0, 1.0, 10.0),
+                (0.4, 9.0, 2.0, 30.0),
+                (0.5, 20.0, 1.5, 5.0),
+                (0.4, 1.0, 3.0, 100.0),
+            )
         ),
         {"X": 1.0, "Y": 0.5, "psi": 0.9, "phi": 0.8, "V": 0.6, "Omega": 1.0},
         {"hitch": 0.8, "speed": 0.6, "robot": 0.8, "bed": 0.8, "dock": 0.8},
@@ -86,8 +92,9 @@ def loops_of(name: str, more: Mapping[str, Any]) -> list[Any]:
         changed = dict(keys)
         for key, value in goal.get("target", {}).items():
             changed[f"target.{key}"] = value
-        for key, value in goal.get("settings", {}).items():
-            changed[f"controller.settings.{key}"] = value
+        for section in ("settings", "gains"):
+            for key, value in goal.get(section, {}).items():
+                changed[f"controller.{section}.{key}"] = value
         for each in servonode.load(FILES / f"{name}.toml").closed_loop.control.law.description.keeps:
             changed[f"controller.keep.{each.quantity.name}.tolerance"] = 1e6  # how far, not whether
         found.append(servonode.load(FILES / f"{name}.toml", strict=False, values=changed))
@@ -129,36 +136,45 @@ def start_of(closed_loop: ClosedLoop, spread: Mapping[str, float], rng: np.rando
     return at(share)
 
 
-def kept(closed_loop: ClosedLoop, run: Any) -> dict[str, Array]:
-    """Each keep at every row."""
-    names = {"t": run.t, **run.outputs, **run.state, **run.input, **closed_loop.machine.parameters}
-    names |= closed_loop.control.law.parameters if closed_loop.control else {}
-    stated = closed_loop.stated.controller.keeps
-    with np.errstate(invalid="ignore"):
-        return {key: eval(each.expression, MATH, names) + 0 * run.t for key, each in stated.items()}  # noqa: S307
-
-
 @dataclass(frozen=True)
 class Found:
-    """Of one run: the least of each keep by its range, and shares of periods: of inputs at a limit, of rows that act."""
+    """Of one run: the least of each keep by its range, and when; the share of periods with an input at its limit."""
 
     least: dict[str, float]
-    limited: float
-    acting: float
-    start: Array
     when: dict[str, float]
+    limited: float
+    start: Array
 
 
 def one(closed_loop: ClosedLoop, ranges: Mapping[str, float], x: Array) -> Found:
-    """The run from a start."""
-    begun = closed_loop.with_parts(start=x)
-    run = simulate_fused(begun, 1)
-    values = kept(begun, run)
-    u, limits = run.inputs[:, ::FINER], np.array(begun.safety.limits.value)[:, None]
-    limited = float(np.mean((np.abs(u) >= 0.999 * limits).any(axis=0)))
-    least = {key: float(np.min(each)) / ranges[key] for key, each in values.items()}
-    when = {key: float(run.t[np.argmin(each)]) for key, each in values.items()}
-    return Found({key: v if np.isfinite(v) else -np.inf for key, v in least.items()}, limited, 0.0, x, when)
+    """The run from a start; what it stops by is -inf."""
+    begun, control = closed_loop.with_parts(start=x), closed_loop.control
+    assert control is not None
+    launch, machine = begun.launch, begun.machine
+    described, layout = machine.description, PlantRecordLayout.of(machine.description)
+    table = np.zeros((rows_of(launch.steps, 1), layout.computed.stop))
+    answers = np.zeros((launch.steps // FINER + 1, control.law.record_layout.size))
+    ended = fused_loop(begun, 1, table, answers)
+    if not ended.completed:
+        table = table[: max(ended.stopped, 1)]
+    t, states, u = table[:, 0] * launch.step_ns / 1e9, table[:, layout.x].copy(), table[:, layout.inputs].copy()
+    outputs = machine.monitored_rows(t, states, u)
+    names: dict[str, Any] = {"t": t, **machine.parameters, **control.law.parameters}
+    for each, values in ((described.state, states), (described.inputs, u), (described.outputs, outputs)):
+        names |= {quantity.name: values[:, i] for i, quantity in enumerate(each)}
+    controller = launch.controller
+    assert controller is not None
+    least, when = {}, {}
+    with np.errstate(invalid="ignore"):
+        for key, stated in controller.keeps.items():
+            value = eval(stated.expression, MATH, names) + 0 * t  # noqa: S307
+            value = np.where(np.isfinite(value), value, -np.inf)
+            least[key], when[key] = float(np.min(value)) / ranges[key], float(t[np.argmin(value)])
+    if not ended.completed:
+        least["stopped"], when["stopped"] = -np.inf, float(t[-1])
+    limits = np.array(begun.safety.limits.value)
+    limited = float(np.mean((np.abs(u[::FINER]) >= 0.999 * limits).any(axis=1)))
+    return Found(least, when, limited, x)
 
 
 def row(name: str, runs: int, spread: float, seed: int, threads: int, more: Mapping[str, Any]) -> dict[str, Any]:
@@ -202,7 +218,8 @@ def main() -> None:
         return
     for each in rows:
         parts = "  ".join(f"{key} {value:+.2e}" for key, value in each["least"].items())
-        print(f"{each['machine']:8} {each['runs']} runs, {each['violations']} violated, limited {each['limited']:.0%}, least by range: {parts}")
+        counts = f"{each['runs']} runs, {each['violations']} violated, inputs limited {each['limited']:.0%}"
+        print(f"{each['machine']:8} {counts}, least by range: {parts}")
         for bad in each["bad"]:
             print("   ", bad)
 
