@@ -1,6 +1,6 @@
 """What [controller] says of what is kept: what of it is derived, and the numbers by which a run keeps it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from servonode.mechanics.description import JOINT_LIMIT, Kept
 from servonode.mechanics.machine import Machine
 
 SECTION = "controller.keep"
-STATES, SPREAD = 40, 0.5  # random states, and how far from the initial state (m, rad, m/s, rad/s)
+STATES, SPREAD, NEARLY, FEW = 150, 0.5, 0.1, 5  # random states, and how far from the initial state (m, rad, m/s, rad/s)
 SHARE = 0.5  # of the deceleration that the inputs' limits allow, which the barrier asks for
 RANGE, SPEED = "range", "speed"
 ENDS = {RANGE: (1e-3, 1e-3), SPEED: (5e-3, 1e-3)}  # margin and tolerance, of the whole range from end to end
@@ -95,7 +95,8 @@ def with_keeping(
     bounds = (lower, most) if described.limited else (np.full(len(most), -np.inf), np.full(len(most), np.inf))
     keeps = described.keeps
     plain = {each.quantity.name: KeepNumbers(1.0, np.inf, 0.0, each.tolerance) for each in keeps}
-    found = _found(law.keeping(plain, *bounds), start, y, lower, most) if keeps else []
+    unstated = [stated.keeps.get(each.quantity.name, Keep()).brake is each.brake is None for each in keeps]
+    found = _found(law.keeping(plain, *bounds), start, y, lower, most, unstated) if keeps else []
     numbers, sizes = {}, _sizes(law.machine, stated)
     for each, (value, brake) in zip(keeps, found, strict=True):
         name, given = each.quantity.name, stated.keeps.get(each.quantity.name, Keep())
@@ -143,27 +144,46 @@ def _sizes(machine: Machine, stated: Controller) -> dict[str, float]:
     return found
 
 
-def _found(law: ServoLaw, start: Array, y: Array, lower: Array, upper: Array) -> list[tuple[float, float]]:
-    """Of each keep its value at the start, infinite where that depends on inputs, and the brake that fits.
+def _found(
+    law: ServoLaw, start: Array, y: Array, lower: Array, upper: Array, wanted: Sequence[bool]
+) -> list[tuple[float, float]]:
+    """Of each keep its value at the start, infinite where that depends on inputs, and, if wanted, the brake that fits.
 
     law: with rates 1, no brakes and no margins, so that a row of relative degree 2 is h'' + 2 h' + h >= 0. The brake is
-    a share of the least of the largest h'' that inputs between lower and upper give, at random states near the start.
+    a share of the largest deceleration that inputs between lower and upper give at random states near the start that
+    have all kept and are just stopped by it, see `_stops`.
     """
     degrees = np.array([r for each in law.description.keeps for r in each.degrees])
-    machine = law.machine
+    rows = law.keep_rows(0.0, start, y)
+    second = (degrees == 2) & np.array(wanted)[rows[:, 3].astype(int)]
+    tried, machine = [], law.machine
     states = realize.random_states(machine.description, start, np.random.default_rng(0), STATES, SPREAD)
-    least = np.full(len(degrees), np.inf)
-    for x in states if (degrees == 2).any() else ():
+    for x in states if second.any() else ():
         h, psi, b, _, *A = law.keep_rows(0.0, machine.projected(0.0, x), y).T
         pull = np.array(A).T
         with np.errstate(invalid="ignore"):
             most = np.where(pull == 0.0, 0.0, np.where(pull > 0.0, pull * upper, pull * lower)).sum(axis=1)
-        least = np.fmin(least, most - b - 2.0 * psi + h)
-    rows = law.keep_rows(0.0, start, y)
+        if (h[degrees > 0] >= 0.0).all():
+            tried.append((h, psi - h, most - b - 2.0 * psi + h))
     found = []
     for i in range(len(law.description.keeps)):
         own = rows[:, 3] == i
         value = float(np.min(rows[own & (degrees > 0), 0], initial=np.inf))
-        brake = SHARE * float(np.min(least[own & (degrees == 2)], initial=np.inf))
-        found.append((value, brake if brake > 0 else np.inf))
+        brake = SHARE * min((_stops(np.array(tried)[:, :, k]) for k in np.flatnonzero(own & second)), default=np.inf)
+        found.append((value, brake))
     return found
+
+
+def _stops(states: Array) -> float:
+    """The largest deceleration that inputs give wherever it just stops: at each of the states h, h', most h'' (n, 3)
+    with h'^2 between NEARLY and all of 2 h times it. Where FEW are that fast, the least of those which they stop;
+    infinite where there is none.
+    """
+    h, speed, most = states.T
+    with np.errstate(invalid="ignore"):
+        need = np.minimum(speed, 0.0) ** 2 / (2 * h)
+        for each in np.sort(most[most > 0.0])[::-1].tolist():
+            near = (need >= NEARLY * each) & (need <= each)
+            if near.sum() > FEW and (most[near] >= each).all():
+                return float(each)
+    return float(np.min(most[(most > 0.0) & (need <= most)], initial=np.inf))
