@@ -62,6 +62,20 @@ def test_each_example_of_goals_from_outside_passes_its_check() -> None:
         assert file.read_text("utf-8").startswith("# Watch for: ")
 
 
+@pytest.mark.parametrize(
+    "name", ["cart", pytest.param("sphero", marks=pytest.mark.slow), pytest.param("trailer", marks=pytest.mark.slow)]
+)
+def test_an_example_of_limits_keeps_all_with_its_inputs_limited(name: str) -> None:
+    file = EXAMPLES / "kept" / f"{name}.toml"
+    assert file.read_text("utf-8").startswith("# Watch for: ")
+    report = servonode.check(file)
+    assert report.verdict == "yes", report
+    run = servonode.simulate(file)
+    assert run.fault is None
+    assert [each.text for each in run.warnings if each.name == "keep"] == []
+    assert max(run.limited_share.values()) > 0.0
+
+
 def test_the_page_names_every_example_and_shows_its_picture() -> None:
     text = (DOCS / "systems" / "extended.md").read_text("utf-8")
     for file in sorted(EXAMPLES.glob("*/*.toml")):

@@ -34,7 +34,7 @@ CASES: dict[str, tuple[str, ...]] = {
     "is a fault": (*CONFLICT, 'controller.conflict="fault"'),
     "violated": ('controller.keep.slow="0.05 - V - 0.02*t"', "plant.safety.limit=0.001"),
 }
-FAULTS = {"is a fault": ("law", 1.56), "violated": ("keep_slow", 2.55)}
+FAULTS = {"is a fault": ("law", 1.66), "violated": ("keep_slow", 2.55)}
 UNSOLVED = {"": 3, "plant.safety.repeats=0": 0, "plant.safety.repeats=7": 7}
 
 
@@ -82,8 +82,8 @@ def test_loop_and_nodes_keep_with_the_same_bits(case: str) -> None:
         assert run.keeps["slow"]["margin"] > -1e-3
         assert np.nanmax(run.kept["keeping"]) == (2 if case == "gives way" else 1)
     if case == "gives way":
-        assert run.keeps["fast"]["gave_way"] == {"instants": 145, "first": 1.56}
-        assert "keep fast gave way at 145 control instants (from t = 1.56 s)" in map(str, run.warnings)
+        assert run.keeps["fast"]["gave_way"] == {"instants": 135, "first": pytest.approx(1.66)}
+        assert "keep fast gave way at 135 control instants (from t = 1.66 s)" in map(str, run.warnings)
 
 
 @pytest.mark.parametrize("change", UNSOLVED)

@@ -19,6 +19,7 @@ from servonode.mechanics.machine_source import unpack_lower
 Expr = Any
 ZERO = sympy.Integer(0)
 AtomText = Callable[[Expr], str]
+NOTICED = 1e-3  # share of a tolerance
 ROUNDING = 1e-9  # share of its terms below which a row is 0
 
 
@@ -238,7 +239,7 @@ def kept_inputs(
     model, program = servo.equations.model, servo.program
     n, n_rows, n_goals = len(tau), max(len(rows) + len(own), 1), max(len(goals), 1)
     sizes = {"kept": n, "lower": n, "upper": n, "shares": n, "ranks": n_rows, "bounds": n_rows, "acts": n_rows,
-             "levels": n_goals}  # fmt: skip
+             "slack": n_rows, "levels": n_goals}  # fmt: skip
     block.lines += [f"    {name} = empty({size})" for name, size in sizes.items()]
     block.lines += [f"    rows = empty(({n_rows}, {n}))", f"    goals = empty(({n_goals}, {n}))"]
     unknowns = servo.extension.unknowns if servo.extension else [("input", k) for k in range(n)]
@@ -254,12 +255,14 @@ def kept_inputs(
     levels = [each.priority for each in program.residuals] if goals else [1]
     levels += [max(levels) + (0 if damped else 1)] * (n_goals - len(levels))
     block.store("levels", [f"{float(each)}" for each in levels])
-    all_rows = [*((row.A, row.b, program.keep[row.face.keep].priority) for row in rows), *((*each, 0) for each in own)]
-    all_rows = all_rows or [(["0.0"] * n, "-1.0", 1)]
-    block.store_rows("rows", [text for A, _, _ in all_rows for text in A], n)
-    block.store("bounds", [b for _, b, _ in all_rows])
-    block.store("ranks", [f"{float(priority)}" for _, _, priority in all_rows])
+    all_rows = [(row.A, row.b, program.keep[row.face.keep].priority, _slack(servo, block, row)) for row in rows]
+    all_rows = [*all_rows, *((*each, 0, "0.0") for each in own)] or [(["0.0"] * n, "-1.0", 1, "0.0")]
+    block.store_rows("rows", [text for A, *_ in all_rows for text in A], n)
+    block.store("bounds", [b for _, b, *_ in all_rows])
+    block.store("ranks", [f"{float(priority)}" for *_, priority, _ in all_rows])
+    block.store("slack", [slack for *_, slack in all_rows])
     block.lines.append("    keeping = nearest(kept, lower, upper, goals, levels, shares, rows, bounds, ranks, acts)")
+    block.lines.append("    keeping = noticed(keeping, kept, rows, bounds, slack, acts)")
     found = [block.let(f"kept[{i}]") for i in range(n)]
     margins, active, tests = [], [], []
     for i, each in enumerate(program.keep):
@@ -270,6 +273,12 @@ def kept_inputs(
         (tolerance,) = block.evaluate([keep_symbols(each.quantity.name)[3]])
         tests.append(f"{margins[-1]} + {tolerance} >= 0.0")
     return Kept(found, margins, active, tests)
+
+
+def _slack(servo: Servo, block: Block, row: FaceRow) -> str:
+    """What a row may lack before it gives way: h falls by NOTICED of its tolerance where it always lacks so much."""
+    rate, _, _, tolerance = keep_symbols(servo.program.keep[row.face.keep].quantity.name)
+    return block.evaluate([NOTICED * tolerance * rate**row.face.degree])[0]
 
 
 def _folded(block: Block, word: str, texts: Sequence[str]) -> str:

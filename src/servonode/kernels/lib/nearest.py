@@ -520,3 +520,21 @@ def nearest(
             acts[i] = -1.0
             status = GIVES_WAY
     return status
+
+
+def noticed(
+    how: int,
+    tau: f64[n_tau],
+    A: f64[n_rows, n_tau],
+    b: f64[n_rows],
+    slack: f64[n_rows],
+    acts: f64[n_rows],
+) -> int:
+    """How `nearest` went, and what each row does, where a row that lacks less than its slack does not give way."""
+    if how == GIVES_WAY:
+        how = ACTS
+        for i in range(n_rows):
+            if acts[i] < 0.0 and b[i] - dot(A[i], tau, 0, n_tau) < slack[i]:
+                acts[i] = 1.0
+            how = GIVES_WAY if acts[i] < 0.0 else how
+    return how
