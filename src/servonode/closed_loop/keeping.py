@@ -177,7 +177,7 @@ def _found(
 def _stops(states: Array) -> float:
     """The largest deceleration that inputs give wherever it just stops: at each of the states h, h', most h'' (n, 3)
     with h'^2 between NEARLY and all of 2 h times it. Where FEW are that fast, the least of those which they stop;
-    infinite where there is none.
+    infinite without any such state.
     """
     h, speed, most = states.T
     with np.errstate(invalid="ignore"):
