@@ -55,6 +55,9 @@ static void start(void *self, const float *x)
 }
 
 #ifdef HIL_LAW
+#if defined(BOARD_OPERATIONS_PER_S) && defined(HIL_LAW_OPERATIONS_PER_S) && HIL_LAW_OPERATIONS_PER_S > BOARD_OPERATIONS_PER_S
+#error "What the law keeps may take longer than its period on this board: lengthen controller.period, or keep less."
+#endif
 int HIL_LAW(double t, const double *x, const double *y, double *out);
 
 static const uint8_t goal_orders[] = HIL_GOAL_ORDERS;

@@ -32,6 +32,7 @@ TELLS = 4.0  # quanta, likewise
 SURE = 8.0  # standard deviations by which a reading must change that nothing else explains
 AHEAD_S = 1e-6  # over which the effect of efforts on speeds is judged
 POSES = 20  # random states near the initial one in which it is
+ITERATIONS = 2  # of a law's solver for each row and input: twice what any has taken
 SLOW = 0.3  # share of a difference that is made up in a period, below which it is warned of
 OF_EFFORTS = ("rate_limit", "quantum", "dead_zone")  # keys of [plant.actuator] in the unit of an effort
 
@@ -66,7 +67,8 @@ def law_header(control: Control | None, estimation: Estimation | None, function:
     obstacle = next(_obstacles(control, estimation), None)
     if obstacle is not None or control is None:
         return [f"/* Its law cannot act in firmware: {obstacle}. */"]
-    law = control.law
+    law, most = control.law, _solver_operations(control.law)
+    each_s = math.ceil(most / control.times.period)
     orders = ", ".join(map(str, goal_orders(law))) or "0"
     return [
         f"#define HIL_LAW {function} /* of the same file */",
@@ -74,7 +76,25 @@ def law_header(control: Control | None, estimation: Estimation | None, function:
         f"#define HIL_N_GOAL {len(goal_orders(law))}",
         f"#define HIL_GOAL_ORDERS {{{orders}}} /* how many of the entries behind each are its derivatives */",
         f"#define HIL_N_OUT {law.answer_layout.size}",
+        *(
+            [f"#define HIL_LAW_OPERATIONS_PER_S {each_s} /* of its solver, with double, as estimated */"]
+            if most
+            else []
+        ),
     ]
+
+
+def _solver_operations(law: ServoLaw) -> int:
+    """An estimate of the additions and multiplications that keeping may take of one evaluation; 0: it keeps nothing.
+
+    It counts ITERATIONS for each row and input, and a factor for each level of priorities and for what they leave free.
+    """
+    program, n = law.description, law.machine.n_inputs
+    if not program.keeping:
+        return 0
+    rows = sum(len(each.degrees) for each in program.keeps)
+    levels = len(set(program.priorities)) + 1
+    return ITERATIONS * (rows + n) * (rows * (2 * n + 4) + 15 * n**2 + 20 * n) + levels * 10 * n**3
 
 
 def law_schema(law: ServoLaw) -> int:
