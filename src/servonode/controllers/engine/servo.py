@@ -143,7 +143,8 @@ def _check_keeping(equations: Equations, program: Program, rows: int, limited: b
     model, n = equations.model, len(equations.model.inputs)
     if rows > MOST_ROWS:
         text = f"program {program.name}: its keeps have {rows} rows; at most {MOST_ROWS} can be kept: leave out what "
-        raise ModelError(f"{text}others imply", program.place.argument("keep"))
+        more = ', or with controller.limits = "clip" the ranges and speeds of joints' if limited else ""
+        raise ModelError(f"{text}others imply{more}", program.place.argument("keep"))
     if (rows or limited) and n > MOST_INPUTS:
         text = f"program {program.name}: {model.name} has {n} inputs; at most {MOST_INPUTS} can keep something"
         raise ModelError(f"{text}: leave out keep and limits", program.place.argument("keep"))
