@@ -86,14 +86,18 @@ class Texts:
         servo, extension, own = self.servo, self.extension, []
         rates = [gain_symbol(each.quantity.name) for each in servo.program.residuals]
         gains = [self.text(rate**r) for rate, r in zip(rates, extension.relative_degrees, strict=True)]
-        goals = [scaled(self.block, gain, row) for gain, row in zip(gains, self.W, strict=True)]
         for k in limited_by_integrators(servo):
             row, value = extension.put_in({("input", k): sympy.Integer(1)}, sympy.Integer(0))
             text, A = self.text(value), [self.text(row.get(key, 0)) for key in extension.unknowns]
             low, high = self.block.evaluate(limit_symbols(list(servo.equations.model.inputs)[k].name))
             own.append((A, self.block.let(f"max({low}, -1e300) - {text}")))
             own.append(([self.block.let(f"-{each}") for each in A], self.block.let(f"{text} - min({high}, 1e300)")))
-        return kept_inputs(servo, self.block, rows_of(servo, self.block, None, self.text), goals, found, own)
+        rows = rows_of(servo, self.block, None, self.text)
+
+        def goals() -> list[list[str]]:
+            return [scaled(self.block, gain, row) for gain, row in zip(gains, self.W, strict=True)]
+
+        return kept_inputs(servo, self.block, rows, goals, found, own)
 
     def _single_condition(self) -> str:
         """norm(J) norm(R) / norm(W) of a single residual."""

@@ -25,11 +25,16 @@ ROUNDING = 1e-9  # share of its terms below which a row is 0
 
 def solver_text(servo: Servo, damped: bool) -> str:
     """The functions of the solver, for a law's numbers of inputs, goals and rows; none of them is empty."""
-    free = len(servo.equations.model.inputs) if servo.program.ideal or servo.posture or damped else 0
-    n_goals = 0 if servo.program.inputs else len(servo.f) + free
+    n_goals = number_of_goals(servo, damped)
     n_rows = len(servo.faces) + 2 * len(limited_by_integrators(servo))
     sizes = {"n_tau": len(servo.equations.model.inputs), "n_goals": max(n_goals, 1), "n_rows": max(n_rows, 1)}
     return library_text("nearest", {}, sizes)
+
+
+def number_of_goals(servo: Servo, damped: bool) -> int:
+    """How many rows `goal_rows` gives."""
+    free = len(servo.equations.model.inputs) if servo.program.ideal or servo.posture or damped else 0
+    return 0 if servo.program.inputs else len(servo.f) + free
 
 
 def limited_by_integrators(servo: Servo) -> list[int]:
@@ -226,18 +231,18 @@ def kept_inputs(
     servo: Servo,
     block: Block,
     rows: Sequence[FaceRow],
-    goals: list[list[str]],
+    goals: Callable[[], list[list[str]]],
     tau: list[str],
     own: Sequence[tuple[list[str], str]] = (),
     damped: bool = False,
 ) -> Kept:
     """Emit the nearest inputs that keep all: `keeping` is then the solver's status.
 
-    goals: see `goal_rows`, damped or not. Of an extension tau are its unknowns, and `own` rows a, b of the limits of
+    goals: emits those of `goal_rows`, damped or not. Of an extension tau are its unknowns, and `own` rows a, b of the limits of
     inputs that its integrators determine.
     """
     model, program = servo.equations.model, servo.program
-    n, n_rows, n_goals = len(tau), max(len(rows) + len(own), 1), max(len(goals), 1)
+    n, n_rows, n_goals = len(tau), max(len(rows) + len(own), 1), max(number_of_goals(servo, damped), 1)
     sizes = {"kept": n, "lower": n, "upper": n, "shares": n, "ranks": n_rows, "bounds": n_rows, "acts": n_rows,
              "slack": n_rows, "levels": n_goals}  # fmt: skip
     block.lines += [f"    {name} = empty({size})" for name, size in sizes.items()]
@@ -250,19 +255,23 @@ def kept_inputs(
     block.store("kept", tau)
     weights = [weight_symbol(each.name) for each in model.inputs]
     weighted = block.constants is not None and set(weights) <= set(block.constants.parameters)
-    block.store("shares", block.evaluate(weights) if weighted else ["1.0"] * n)
-    block.store_rows("goals", [text for row in goals for text in row] or ["0.0"] * n, n)
-    levels = [each.priority for each in program.residuals] if goals else [1]
-    levels += [max(levels) + (0 if damped else 1)] * (n_goals - len(levels))
-    block.store("levels", [f"{float(each)}" for each in levels])
+    shares = block.evaluate(weights) if weighted else ["1.0"] * n
     all_rows = [(row.A, row.b, program.keep[row.face.keep].priority, _slack(servo, block, row)) for row in rows]
     all_rows = [*all_rows, *((*each, 0, "0.0") for each in own)] or [(["0.0"] * n, "-1.0", 1, "0.0")]
     block.store_rows("rows", [text for A, *_ in all_rows for text in A], n)
     block.store("bounds", [b for _, b, *_ in all_rows])
+    block.lines.append("    keeping = keeps_all(kept, lower, upper, rows, bounds, acts)")
+    start = len(block.lines)  # of what is needed where something acts
+    block.store("shares", shares)
+    block.store_rows("goals", [text for row in goals() for text in row] or ["0.0"] * n, n)
+    levels = [each.priority for each in program.residuals][:n_goals] or [1]
+    levels += [max(levels) + (0 if damped else 1)] * (n_goals - len(levels))
+    block.store("levels", [f"{float(each)}" for each in levels])
     block.store("ranks", [f"{float(priority)}" for *_, priority, _ in all_rows])
     block.store("slack", [slack for *_, slack in all_rows])
     block.lines.append("    keeping = nearest(kept, lower, upper, goals, levels, shares, rows, bounds, ranks, acts)")
     block.lines.append("    keeping = noticed(keeping, kept, rows, bounds, slack, acts)")
+    block.lines[start:] = ["    if keeping != 0:", *(f"    {line}" for line in block.lines[start:])]
     found = [block.let(f"kept[{i}]") for i in range(n)]
     margins, active, tests = [], [], []
     for i, each in enumerate(program.keep):
@@ -289,12 +298,14 @@ def _folded(block: Block, word: str, texts: Sequence[str]) -> str:
     return found
 
 
-def goal_rows(servo: Servo, block: Block, texts: Texts, damping: float) -> list[list[str]]:
+def goal_rows(servo: Servo, block: Block, texts: Texts | None, damping: float) -> list[list[str]]:
     """Rows of the residuals, then of what is to change least: with a posture the kinetic energy of what is added.
 
     With damping this belongs to the last of the residuals, with that share of what the inputs reach of them: so that
     the inputs do not jump where rows leave little freedom.
     """
+    if texts is None:  # the program states its inputs
+        return []
     program, names = servo.program, [each.name for each in servo.equations.model.inputs]
     gains = [f"K[0, {i}, {i}]" for i in range(len(texts.W))]
     W = [scaled(block, gain, row) for gain, row in zip(gains, texts.W, strict=True)]

@@ -158,8 +158,8 @@ def _law(
     _limit_inputs(servo, block, tau, bounds, scales)
     inputs = tau
     if servo.keeping and not kept:
-        goals = goal_rows(servo, block, texts, damping) if texts else []
-        kept = kept_inputs(servo, block, rows_of(servo, block, texts, None), goals, tau, damped=damping > 0)
+        rows = rows_of(servo, block, texts, None)
+        kept = kept_inputs(servo, block, rows, lambda: goal_rows(servo, block, texts, damping), tau, damped=damping > 0)
         inputs = kept.tau
     watched = [each for each in program.limits if each.kind == "expressions"]  # which the program applies itself
     scales |= dict(zip(watched, block.evaluate([servo.resolved(each.scale) for each in watched]), strict=True))

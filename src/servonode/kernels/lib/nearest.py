@@ -428,6 +428,32 @@ def give_way(
     return left
 
 
+def keeps_all(
+    tau: f64[n_tau],
+    lower: f64[n_tau],
+    upper: f64[n_tau],
+    A: f64[n_rows, n_tau],
+    b: f64[n_rows],
+    acts: f64[n_rows],
+) -> int:
+    """KEPT_AS_IT_WAS where tau is finite, and rows A tau >= b and limits are kept; else another number. acts: to 0."""
+    status = KEPT_AS_IT_WAS
+    for i in range(n_tau):
+        if not (isfinite(tau[i]) and lower[i] <= tau[i] and tau[i] <= upper[i]):
+            status = ACTS
+    for i in range(n_rows):
+        acts[i] = 0.0
+        missing = b[i]
+        size = fabs(b[i])
+        for j in range(n_tau):
+            along = A[i, j] * tau[j]
+            missing -= along
+            size += fabs(along)
+        if not (isfinite(size) and missing <= 1e-12 * size):
+            status = ACTS
+    return status
+
+
 def nearest(
     tau: f64[n_tau],
     lower: f64[n_tau],
@@ -453,22 +479,18 @@ def nearest(
     slopes = empty((n_rows, n_tau))
     unit = empty(n_tau)
     x = empty(n_tau)
+    if keeps_all(tau, lower, upper, A, b, acts) == KEPT_AS_IT_WAS:
+        return KEPT_AS_IT_WAS
     finite = True
-    kept = True
     for i in range(n_tau):
         finite = finite and isfinite(tau[i]) and shares[i] > 0.0 and isfinite(shares[i]) and lower[i] <= upper[i]
-        kept = kept and lower[i] <= tau[i] and tau[i] <= upper[i]
     for i in range(n_rows):
-        acts[i] = 0.0
         size = fabs(b[i])
         for j in range(n_tau):
             size += fabs(A[i, j] * tau[j])
         held[FINE, i] = size
         held[WANTED, i] = b[i] - dot(A[i], tau, 0, n_tau)
         finite = finite and isfinite(size) and isfinite(ranks[i])
-        kept = kept and held[WANTED, i] <= 1e-12 * size
-    if finite and kept:
-        return KEPT_AS_IT_WAS
     for i in range(n_goals):
         finite = finite and isfinite(levels[i])
         for j in range(n_tau):
