@@ -238,8 +238,8 @@ def kept_inputs(
 ) -> Kept:
     """Emit the nearest inputs that keep all: `keeping` is then the solver's status.
 
-    goals: emits those of `goal_rows`, damped or not. Of an extension tau are its unknowns, and `own` rows a, b of the limits of
-    inputs that its integrators determine.
+    goals: emits those of `goal_rows`, damped or not. Of an extension tau are its unknowns, and `own` rows a, b of the
+    limits of inputs that its integrators determine.
     """
     model, program = servo.equations.model, servo.program
     n, n_rows, n_goals = len(tau), max(len(rows) + len(own), 1), max(number_of_goals(servo, damped), 1)

@@ -31,7 +31,7 @@ def with_keeps(model: Model, program: Program, keeping: Keeping) -> Program:
             raise StatedError(f"keep.{name}", f"program {program.name} keeps something of this name; give another one")
         expression = reader(f"keep.{name}", stated.expression)
         unit = reader.unit(smooth_parts(expression, f"keep {name}", NOWHERE)[0])
-        each = keep(name, expression, stated.expression, unit, priority=stated.priority)
+        each = keep(name, expression, " ".join(stated.expression.split()), unit, priority=stated.priority)
         made.append(replace(each, place=NOWHERE))
     residuals = [replace(e, priority=keeping.priorities.get(e.quantity.name, e.priority)) for e in program.residuals]
     return replace(program, residuals=residuals, keep=made)

@@ -23,6 +23,7 @@ LOW = 0  # of `box`, which has numbers for each input: limits of x
 HIGH = 1
 SIDE = 2  # 1 + the place of its limit among what is active, negative for the upper one, else 0
 MULTIPLIER = 3  # by place; -1 where nothing is
+BOUND = 4  # by place: where what is active stands
 
 
 def dot(a: f64[n_tau], b: f64[n_tau], start: int, stop: int) -> float:
@@ -83,30 +84,37 @@ def settle(
     slopes: f64[n_rows, n_tau],
     held: f64[any_size, n_rows],
     box: f64[any_size, n_tau],
+    R: f64[n_tau, n_tau],
+    active: f64[n_tau, n_tau],
+    again: bool,
     left: int,
 ) -> int:
     """Move x from the least of a quadratic to its least where rows that stand and limits are kept.
 
     The first f of J span the directions that are free; sums of J J^T are the inverse of the quadratic's second
-    derivative there. Returns how many iterations are left of those that were; 0 at the bound, and less than 0, that
-    many, where nothing keeps all.
+    derivative there.
+
+    R: its columns are the factor of what is active; active: slopes by place. again: x is such a least of fewer rows,
+    and J, R and `active` are what this function left. Returns how many iterations are left of those that were; 0 at
+    the bound, and less than 0, that many, where nothing keeps all.
     """
-    R = empty((n_tau, n_tau))  # its columns
-    active = empty((n_tau, n_tau))  # by place: the slopes of what is active, and where it is
-    bound = empty(n_tau)
     n = empty(n_tau)
     d = empty(n_tau)
     z = empty(n_tau)
     r = empty(n_tau)
-    for i in range(n_rows):
-        held[AT, i] = 0.0
-    for i in range(n_tau):
-        box[SIDE, i] = 0.0
-        box[MULTIPLIER, i] = -1.0
     q = 0  # how many are active
+    if again:
+        for i in range(n_tau):
+            q += 1 if box[MULTIPLIER, i] >= 0.0 else 0
+    else:
+        for i in range(n_rows):
+            held[AT, i] = 0.0
+        for i in range(n_tau):
+            box[SIDE, i] = 0.0
+            box[MULTIPLIER, i] = -1.0
     while left > 0:
         for j in range(q):  # what rounding has made of a long way
-            add(x, (bound[j] - dot(active[j], x, 0, n_tau)) / R[j, j], J[j], 0, n_tau)
+            add(x, (box[BOUND, j] - dot(active[j], x, 0, n_tau)) / R[j, j], J[j], 0, n_tau)
         size = largest(x)
         worst = 0.0
         need = 0.0
@@ -168,7 +176,7 @@ def settle(
                 q -= 1
                 for j in range(blocks, q):
                     box[MULTIPLIER, j] = box[MULTIPLIER, j + 1]
-                    bound[j] = bound[j + 1]
+                    box[BOUND, j] = box[BOUND, j + 1]
                     for i in range(n_tau):
                         R[j, i] = R[j + 1, i]
                         active[j, i] = active[j + 1, i]
@@ -196,10 +204,10 @@ def settle(
                 q += 1
                 if which < n_rows:
                     held[AT, which] = q
-                    bound[q - 1] = held[WANTED, which]
+                    box[BOUND, q - 1] = held[WANTED, which]
                 else:
                     box[SIDE, which - n_rows] = sign * q
-                    bound[q - 1] = box[LOW, which - n_rows] if sign > 0.0 else -box[HIGH, which - n_rows]
+                    box[BOUND, q - 1] = box[LOW, which - n_rows] if sign > 0.0 else -box[HIGH, which - n_rows]
                 adding = False
     return 0
 
@@ -327,6 +335,8 @@ def by_levels(
     c = empty(n_goals)
     y = empty(n_tau)
     least = empty(n_tau)
+    R = empty((n_tau, n_tau))
+    active = empty((n_tau, n_tau))
     begin(y, N)
     f = 1 * n_tau
     level = -1.7e308
@@ -349,7 +359,7 @@ def by_levels(
         for i in range(n_tau):
             least[i] = y[i]
         if r or not m:
-            left = settle(y, J, f, slopes, held, box, left)
+            left = settle(y, J, f, slopes, held, box, R, active, False, left)
             if left <= 0:  # after the first by rounding alone: the levels before keep all
                 return left if first or left == 0 else -left
             first = False
@@ -387,6 +397,9 @@ def give_way(
     M = empty((1, n_tau))
     c = empty(1)
     y = empty(n_tau)
+    R = empty((n_tau, n_tau))
+    active = empty((n_tau, n_tau))
+    again = False
     later = empty(n_rows)
     for i in range(n_rows):
         later[i] = held[STANDS, i]
@@ -404,8 +417,10 @@ def give_way(
             size = held[FINE, g] + largest(x)
             missing = held[WANTED, g] - dot(slopes[g], x, 0, n_tau)
             if missing > 1e-12 * size:
-                begin(y, J)
-                left = settle(y, J, n_tau, slopes, held, box, left)
+                if not again:
+                    begin(y, J)
+                left = settle(y, J, n_tau, slopes, held, box, R, active, again, left)
+                again = left > 0
                 if left < 0:  # nearest to far more than what is wanted, which is then the most that there is
                     held[STANDS, g] = 0.0
                     begin(y, N)
@@ -413,7 +428,7 @@ def give_way(
                         M[0, j] = slopes[g, j]
                     c[0] = held[WANTED, g] + missing + size
                     factor(1, M, c, N, n_tau, J, y)
-                    left = settle(y, J, n_tau, slopes, held, box, -left)
+                    left = settle(y, J, n_tau, slopes, held, box, R, active, False, -left)
                     held[STANDS, g] = 1.0
                     if left < 0:  # by rounding alone, for x keeps them
                         left = -left
@@ -475,7 +490,7 @@ def nearest(
     above 0, limits exclude each other, or no answer was found within MOST iterations for each row and input.
     """
     held = empty((4, n_rows))
-    box = empty((4, n_tau))
+    box = empty((5, n_tau))
     slopes = empty((n_rows, n_tau))
     unit = empty(n_tau)
     x = empty(n_tau)
