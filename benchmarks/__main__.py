@@ -34,6 +34,7 @@ BENCHMARKS = (
     "drivers",
     "sweep",
     "environments",
+    "keeping",
 )
 USUAL = BENCHMARKS[:5]  # the others take minutes
 
