@@ -424,16 +424,18 @@ def _kept(servo: Servo, short: Abbreviations) -> list[Block]:
         for i, (each, r) in enumerate(zip(program.keep, of, strict=True), 1)
     )
     title = Words("Keeps ", Math("h"), " of relative degree ", Math("r"), ", of min(..) and -abs(..) the largest")
-    kept = [Table(title, tuple(entries), "r"), *definitions]
     lines = tuple(Line(Math(f"h{i}"), each, tail=(">=", sympy.Integer(0))) for i, each in enumerate(h, 1))
+    kept: list[Block] = [Table(title, tuple(entries), "r"), *definitions, Lines(lines)]
     degrees = sorted({min(face.degree, 3) for face in servo.faces})
     limits = "the limits of the inputs" if servo.limited else ""
     brake = "; of relative degree 2 its brake bounds the approach too" if 2 in degrees else ""
     where = Words("with the rate ", Math("k"), " of each, and its margin taken from ", Math("h"), f"{brake}.")
     return [
         Heading("Kept at or above zero"),
-        *([*kept, Lines(lines)] if program.keep else []),
-        Words(f"The inputs are the nearest to those above that keep {limits}{' and' * bool(limits and degrees)}"),
+        *(kept if program.keep else []),
+        Words(
+            f"The inputs are the nearest to those above that keep {limits}{(' and' if limits else '') if degrees else '.'}"
+        ),
         *([Formula(*(BARRIERS[r] for r in degrees)), where] if degrees else []),
     ]
 

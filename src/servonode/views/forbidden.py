@@ -91,6 +91,11 @@ class Forbidden:
         """Whether there is any."""
         return bool(self._pairs or self._fixed)
 
+    @property
+    def in_space(self) -> bool:
+        """Whether they are balls and sheets in space."""
+        return self._view.size == 3
+
     def _h(self, t: float, x: Array, y: Array | None = None) -> Array:
         """What is kept by each face at a state."""
         control = self._loop.control

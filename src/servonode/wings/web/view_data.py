@@ -92,7 +92,8 @@ def lines_around(closed_loop: ClosedLoop, view: View, low: Array, high: Array) -
 def areas_around(forbidden: Forbidden, t: float, low: Array, high: Array) -> list[list[Any]]:
     """The forbidden sets at a time, with room around the corners (2,) [m] of what is drawn: of each area its rings."""
     extent = _extent(low, high)
-    beyond, digits = (NEAR if forbidden.moves else ASKED) * extent, decimals(extent)
+    beyond = extent * (0.0 if forbidden.in_space else NEAR if forbidden.moves else ASKED)
+    digits = decimals(extent)
     found = forbidden.areas(t, low - beyond, high + beyond, FINER)
     return [[np.round(ring, digits).tolist() for ring in area] for area in found]
 

@@ -208,13 +208,15 @@ class Panel {
       if (end >= this.range[0] && begin <= this.range[1]) pen.fillRect(x(begin), bottom - height, Math.max(x(end) - x(begin), ACTS.least), height);
     };
     pen.fillStyle = color;
-    let since = null;
+    let [since, last] = [null, 0];
     for (let row = 0; row < t.length; row += 1) {
-      if (!Number.isFinite(values[row]) || (values[row] === wanted) === (since !== null)) continue;
-      if (since !== null) bar(since, t[row]);
-      since = since === null ? t[row] : null;
+      if (!Number.isFinite(values[row])) continue;
+      last = t[row];
+      if ((values[row] === wanted) === (since !== null)) continue;
+      if (since !== null) bar(since, last);
+      since = since === null ? last : null;
     }
-    if (since !== null) bar(since, t[t.length - 1]);
+    if (since !== null) bar(since, last);
   }
 
   // What is said beside a margin at a time: " acts", " gives way", " clipped".
