@@ -427,15 +427,13 @@ def _kept(servo: Servo, short: Abbreviations) -> list[Block]:
     lines = tuple(Line(Math(f"h{i}"), each, tail=(">=", sympy.Integer(0))) for i, each in enumerate(h, 1))
     kept: list[Block] = [Table(title, tuple(entries), "r"), *definitions, Lines(lines)]
     degrees = sorted({min(face.degree, 3) for face in servo.faces})
-    limits = "the limits of the inputs" if servo.limited else ""
+    limits = ("the limits of the inputs" + (" and" if degrees else ".")) if servo.limited else ""
     brake = "; of relative degree 2 its brake bounds the approach too" if 2 in degrees else ""
     where = Words("with the rate ", Math("k"), " of each, and its margin taken from ", Math("h"), f"{brake}.")
     return [
         Heading("Kept at or above zero"),
         *(kept if program.keep else []),
-        Words(
-            f"The inputs are the nearest to those above that keep {limits}{(' and' if limits else '') if degrees else '.'}"
-        ),
+        Words(f"The inputs are the nearest to those above that keep {limits}"),
         *([Formula(*(BARRIERS[r] for r in degrees)), where] if degrees else []),
     ]
 
