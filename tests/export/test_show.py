@@ -14,12 +14,13 @@ import numpy as np
 import pytest
 import sympy
 
+from servonode.controllers import Program, keep, residual
 from servonode.controllers.engine.servo import Servo, derive_servo
 from servonode.export.blocks import Math, Notation
 from servonode.export.document import show_latex, show_text
 from servonode.export.latex import MathPrinter, escaped, latex_math, latex_name, unit
 from servonode.export.text import TextPrinter
-from servonode.mechanics import wrap
+from servonode.mechanics import Model, coordinate, input_, wrap
 from servonode.mechanics.derive import derive
 from servonode.mechanics.description import derivative_name
 from servonode.mechanics.equations import Equations
@@ -353,3 +354,26 @@ def test_reactions_and_jumps_are_shown(machine: str, options: dict[str, str], sh
     text = show_text(*case)
     assert all(each in text for each in shown), text
     compiles(show_latex(*case), tmp_path)
+
+
+def test_what_is_kept_is_shown_with_its_relative_degree_and_its_inequality() -> None:
+    x, F = coordinate("x", "place", "m"), input_("F", "force", "N")
+    equations = derive(Model("cart", "a cart", x.rate**2 / 2, coordinates=(x,), inputs={F: x.rate}))
+    keeps = [
+        keep("track", sympy.Min(3 - x, x + 1), "both ends", "m"),
+        keep("fast", 2 - x.rate, "a speed", "m/s"),
+        keep("pull", 5 - F, "a force", "N"),
+    ]
+    goal = residual("place", x - 2, "place", "m")
+    program = Program(name="to", description="to 2", residuals=(goal,), keep=keeps)
+    servo = derive_servo(equations, program, limited=True)
+    text = " ".join(show_text(equations, servo, None).split())
+    assert "h1 track: both ends [m] 2 h2 fast: a speed [m/s] 1 h3 pull: a force [N] 0 " in text
+    assert "h1 = min(3 - x, x + 1) >= 0 h2 = 2 - x' >= 0 h3 = 5 - F >= 0" in text
+    rows = "h >= 0 h' + k h >= 0 h'' + 2 k h' + k^2 h >= 0 with the rate k of each"
+    assert f"the nearest to those above that keep the limits of the inputs and {rows}" in text
+    latex = show_latex(equations, servo, None)
+    assert r"h_{2} &= 2 - \dot{x} \ge 0" in latex
+    assert r"\ddot{h} + 2 k \dot{h} + k^{2} h \ge 0" in latex
+    bare = derive_servo(equations, Program(name="to", description="to 2", residuals=(goal,)), limited=True)
+    assert "that keep the limits of the inputs. " in " ".join(show_text(equations, bare, None).split()) + " "

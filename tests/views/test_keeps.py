@@ -13,6 +13,7 @@ import servonode
 from servonode.views.acts import LOW, SHORTEST, Acts, spans_of
 from servonode.views.animation import Animation
 from servonode.views.forbidden import Area, Fixed, Forbidden, _fixed
+from servonode.views.live_run import Feed
 from servonode.views.palette import FAULT, FORBIDDEN, INK, PALETTE, SHADE
 from servonode.views.panel_specs import chosen_panels
 from servonode.views.panels import columns_of, panels_of
@@ -134,6 +135,10 @@ def test_a_window_has_the_margins_with_their_strip_and_zero_in_its_limits(run: s
     assert to_hex(bars.get_facecolor()[1]) == PALETTE[0]
     begin, end = bars.get_paths()[1].vertices[:2, 0]
     assert -1.1 <= begin < end <= 0
+
+
+def test_a_run_in_progress_has_the_columns_of_its_panels(run: servonode.Run) -> None:
+    assert run.kept.keys() <= {*Feed(run.closed_loop, 1.0).ring.names}
 
 
 def test_a_panel_of_margins_and_others_is_a_plain_one(run: servonode.Run) -> None:

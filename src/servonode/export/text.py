@@ -4,6 +4,7 @@ import re
 import textwrap
 from typing import assert_never
 
+from sympy import default_sort_key
 from sympy.printing.str import StrPrinter
 
 from servonode.export.blocks import Block, Expr, Formula, Heading, Lines, Matrix, Notation, Table, Words
@@ -32,7 +33,7 @@ class TextPrinter(StrPrinter):  # type: ignore[misc]
         return f"{float(expr):g}"
 
     def _print_Min(self, expr: Expr) -> str:
-        return f"min({', '.join(map(self._print, expr.args))})"
+        return f"min({', '.join(map(self._print, sorted(expr.args, key=default_sort_key)))})"
 
     def _print_root(self, expr: Expr) -> str:
         return f"sqrt({self._print(expr.args[0])})"

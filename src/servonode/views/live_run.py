@@ -21,6 +21,7 @@ from servonode.bus.topology import CONTROLLER, NODES, PLANT, publishers
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.controller_section import Control
 from servonode.closed_loop.hosts import on_one_computer
+from servonode.controllers.engine.layout import kept_columns
 from servonode.mechanics.description import unpacked
 from servonode.operator.find_runs import find_run, find_runs
 from servonode.operator.listener import Listener
@@ -98,7 +99,9 @@ class Feed:
         differences = law.description.tracked if law else ()  # residuals that are an output less its goal
         tracked = [f"{word}_{each.residual}" for word in ("output", "goal") for each in differences]
         self._y = np.full(law.goal_layout.size if law else 0, np.nan)  # the goal; what nobody publishes is NaN
-        rare = [*(f"residual_{each.name}" for each in closed_loop.residuals), *TIMING.values(), *extra]
+        rare = [f"residual_{each.name}" for each in closed_loop.residuals]
+        rare += [each.name for each in kept_columns(law.description)] if law else []
+        rare += [*TIMING.values(), *extra]
         self.estimated = description.state_names if estimates and closed_loop.estimation else ()
         bands = [f"{word}_{name}" for word in ("estimate", "low", "high") for name in self.estimated]
         goals = [f"target_{name}" for name in self._targets]

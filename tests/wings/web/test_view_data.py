@@ -11,10 +11,11 @@ from servonode.record.bag import read_bag
 from servonode.simulation.rows_of_messages import runs_in
 from servonode.views import summary
 from servonode.views.panels import columns_of, estimate_columns, panels_of
+from servonode.views.scene import Scene
 from servonode.views.shapes import wanted_paths
 from servonode.wings.web.frames import layout_of
-from servonode.wings.web.html_report import html_report, tables
-from servonode.wings.web.view_data import lines_around, live_panel, run_panel, view_layout
+from servonode.wings.web.html_report import Motion, html_report, recorded_views, tables
+from servonode.wings.web.view_data import LiveLines, lines_around, live_panel, run_panel, view_layout
 from tests.bags.test_bags import changed
 from tests.bags.test_distrusted_bags import ENDINGS, with_ending
 from tests.helpers.drawn_cart import CONTROL, LAUNCH, viewed_cart
@@ -88,3 +89,36 @@ def test_statistics_that_lack_something_are_in_the_report_without_it(tmp_path: P
     bag = read_bag(changed(whole, tmp_path / "strange.mcap", with_ending(ending)))
     (run,) = runs_in(bag, bag.closed_loop())
     assert tables(run, "r", None)
+
+
+KEEPS = {"box": "min(5 - X, Y + 3)", "turn": "1.5 - abs(psi)", "ring": "sqrt((X - 2 + t)**2 + Y**2) - 0.5"}
+
+
+def kept(**keeps: str) -> Any:
+    return servonode.simulate("trailer_pursuit", duration=1.0, values={"controller.keep": keeps})
+
+
+def test_page_and_html_have_what_tells_when_margins_act_and_zero_in_their_limits() -> None:
+    run = kept(**KEEPS)
+    panels = [each for each in panels_of(run, {**run.state, **run.outputs, **run.input}) if each.spec.active]
+    for panel in panels:
+        drawn = run_panel(panel)
+        assert drawn["acts"] == live_panel(panel.spec)["acts"] == [f"active_{name}" for name in panel.columns]
+        assert drawn["limits"][0] < 0 < drawn["limits"][1]
+        assert {*drawn["acts"], "keeping"} <= columns_of(run).keys()
+
+
+def test_forbidden_sets_stand_beside_wanted_paths_and_move_with_the_time() -> None:
+    run, still = kept(**KEEPS), kept(box=KEEPS["box"])
+    columns = columns_of(run) | {"t": run.t}
+    for each, moves in ((run, True), (still, False)):
+        scene, motion = Scene.of(each), Motion.of(each.t)
+        (view,) = recorded_views(scene, motion, columns_of(each))
+        (line,) = view["wanted"]
+        assert (line["name"], line["points"], bool(line["areas"])) == ("forbidden", [], not moves)
+        assert all(("areas" in shapes) is moves for shapes in view["shapes"])
+        live = LiveLines(each.closed_loop, scene.views()[0])
+        assert live.follow(columns, scene.shapes(0, scene.views()[0]))
+        assert [line["name"] for line in live.lines] == ["forbidden"]
+        later = {name: values[:50] for name, values in columns.items()}
+        assert live.follow(later, scene.shapes(0, scene.views()[0])) is moves
