@@ -76,6 +76,38 @@ def test_an_example_of_limits_keeps_all_with_its_inputs_limited(name: str) -> No
     assert max(run.limited_share.values()) > 0.0
 
 
+@pytest.mark.parametrize(
+    ("name", "left", "acted"),
+    [
+        ("crane", 1e-4, ["swing", "obstacle"]),
+        pytest.param("arm", 0.02, ["ball", "twist_speed", "flange_range"], marks=pytest.mark.slow),
+        pytest.param("quadruped", 0.02, ["front_left", "hind_right"], marks=pytest.mark.slow),
+    ],
+)
+def test_a_machine_that_keeps_something_follows_its_goal_again(name: str, left: float, acted: list[str]) -> None:
+    run = servonode.simulate(EXAMPLES / "kept" / f"{name}.toml")
+    assert run.fault is None
+    for each in acted:
+        assert run.keeps[each]["acted"] > 10
+    for each in run.keeps.values():
+        assert each["margin"] > -1e-4
+        assert each["gave_way"]["instants"] == 0
+    assert max(abs(each[-1]) for each in run.residual.values()) < left
+
+
+@pytest.mark.slow
+def test_strict_priorities_of_an_arm_leave_the_first_residual_its_equation() -> None:
+    stated = {"controller__priority": {"tool_x": 2, "tool_y": 2, "tool_z": 1, "tool_rx": 2, "tool_ry": 2}}
+    run, same = (
+        servonode.simulate(EXAMPLES / "kept" / "arm.toml", controller__damping=0.0, duration=1.5, **more)
+        for more in (stated, {})
+    )
+    assert run.fault is None
+    assert np.abs(same.residual["tool_z"]).max() > 5e-3
+    assert np.abs(run.residual["tool_z"]).max() < 1e-4
+    assert np.abs(run.residual["tool_x"]).max() > 0.01
+
+
 def test_the_page_names_every_example_and_shows_its_picture() -> None:
     text = (DOCS / "systems" / "extended.md").read_text("utf-8")
     for file in sorted(EXAMPLES.glob("*/*.toml")):

@@ -32,6 +32,7 @@ COMMANDS = {
     "mujoco_reverse.png": "compare trailer_reverse trailer_reverse_mujoco --output {}",
     "stable_inversion.png": "simulate examples/inverted_pendulum/cart.toml --report {}",
     "crane.png": "simulate examples/crane/crane.toml --report {}",
+    "kept_crane.png": "simulate examples/kept/crane.toml --report {}",
     "rest_to_rest.png": "simulate examples/crane/rest_to_rest.toml --report {}",
     "region_look_ahead.png": "region trailer_look_ahead --over plant.initial.phi=-3:3 --over plant.initial.psi=-3:3"
     " --require 'the trailer folds: max(abs(phi)) < 1.5' --set run.duration=20 --points 33 --output {}",
