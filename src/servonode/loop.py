@@ -527,7 +527,8 @@ class Loop(Tabular):
             over: keys of the launch file, dotted, with the ends between which they vary. One or two are tried on a grid
                 that is refined at the boundaries, more of them at random.
             require: what a run must keep besides, such as "max(abs(phi)) < 1.5", or "NAME: max(abs(phi)) < 1.5" with a
-                name for its breach; expressions of columns as in [sweep.measures].
+                name for its breach; expressions of columns as in [sweep.measures]. "kept": all of [controller.keep],
+                whether or not the goal is reached.
             points: nodes of the grid along each range before it is refined; default: 33 for one range, 17 for two.
             runs: so many runs at random instead of a grid; default for three ranges and more: 1000.
             threads: default: one for each processor.

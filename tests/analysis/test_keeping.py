@@ -9,7 +9,9 @@ import pytest
 import sympy
 
 import servonode
-from servonode.analysis.keeping import EDGE, Rows, approach, starts
+from servonode.analysis.keeping import EDGE, Rows, starts
+from servonode.closed_loop.keeping import approach
+from servonode.closed_loop.launch_error import LaunchError
 from servonode.controllers.engine.keeping import KeepNumbers
 from servonode.mechanics import Model, coordinate, input_, parameter
 from tests.helpers.small_machines import cart_pole
@@ -182,3 +184,27 @@ def test_a_barrier_of_relative_degree_2_has_the_speed_of_its_brake() -> None:
     assert approach(edge, numbers) == pytest.approx(approach(edge * (1 + 1e-12), numbers))
     speed, steep = approach(1.0, numbers)
     assert (speed**2, steep) == pytest.approx((3.0 * (2.0 - edge), 3.0 / speed))
+
+
+REFUSED = {
+    "two that exclude each other": (
+        {"keep": {"right": "x - 2", "left": "1 - x"}, "initial": {"x": 0.5}},
+        "keep right: x - 2 is -1.5 m.*; right, left exclude each other: no state was found that keeps them all",
+    ),
+    "a start beside what is kept": (
+        {"keep": {"right": "x - 2", "left": "3 - x"}, "initial": {"x": 0.5}},
+        "start where it is kept, or change the keep, such as at x = 2.15",
+    ),
+    "a start too fast": (
+        {"initial": {"x": 0.0, "x_dot": 3.0}},
+        r"keep wall: the start approaches it at 3 m/s, faster than the 2.23 of its barrier.* give brake = 4.5",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_start_from_which_nothing_is_kept_is_refused_before_anything_moves(case: str) -> None:
+    changed, says = REFUSED[case]
+    stated = {"gains": {"lambda": 5.0}, "duration": 1.0, "controller__limits": "keep", **CASES["wall"][1]}
+    with pytest.raises(LaunchError, match=says):
+        servonode.load(cart, **{**stated, **changed})

@@ -12,6 +12,7 @@ import numpy as np
 from servonode.analysis.linear_system import slope
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.closed_loop.keeping import approach
 from servonode.closed_loop.static_checks import SPREAD, Examination
 from servonode.controllers.engine.keeping import KeepNumbers
 from servonode.tables import several
@@ -323,15 +324,6 @@ def _approaches(rows: Rows, face: int, states: Array, distance: float) -> list[_
             found.append(_Approach(speed, float(h), gives, bool(most >= b - 1e-7 * abs(b)), easy, at, row[0, 4:]))
     least = EASY * float(np.median([each.easy for each in found])) if found else 0.0
     return [each for each in found if each.easy >= least]
-
-
-def approach(h: float, numbers: KeepNumbers) -> tuple[float, float]:
-    """alpha(h), the largest speed at which a barrier of relative degree 2 lets h fall, and its slope by h."""
-    k, brake = numbers.rate, numbers.brake
-    if k * k * h <= brake:
-        return k * h, k
-    speed = float(np.sqrt(brake * (2.0 * h - brake / k**2)))
-    return speed, brake / speed
 
 
 def _by(rows: Rows, face: int, x: Array, places: Sequence[int], column: int) -> Array:

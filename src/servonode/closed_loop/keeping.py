@@ -13,11 +13,14 @@ from servonode.controllers.engine.keeping import Keeping, KeepNumbers, StatedKee
 from servonode.mechanics import discrete
 from servonode.mechanics.description import JOINT_LIMIT, Kept
 from servonode.mechanics.machine import Machine
+from servonode.tables import several
 
 SECTION = "controller.keep"
 STATES, SPREAD, NEARLY, FEW = 150, 0.5, 0.1, 5  # random states, and how far from the initial state (m, rad, m/s, rad/s)
 SHARE = 0.5  # of the deceleration that the inputs' limits allow, which the barrier asks for
 RANGE, SPEED = "range", "speed"
+TRIED, WIDE, STEPS = 20, 2.0, 25  # states from which one that keeps all is looked for, how far away, steps from each
+BEYOND, DIFFERENCE, ROUNDING = 1.1, 1e-6, 1e-9  # a step goes so many times as far as the slope says
 ENDS = {RANGE: (1e-3, 1e-3), SPEED: (5e-3, 1e-3)}  # margin and tolerance, of the whole range from end to end
 
 
@@ -165,11 +168,11 @@ def _found(
             most = np.where(pull == 0.0, 0.0, np.where(pull > 0.0, pull * upper, pull * lower)).sum(axis=1)
         if (h[degrees > 0] >= 0.0).all():
             tried.append((h, psi - h, most - b - 2.0 * psi + h))
-    found = []
+    approaches, found = np.array(tried).reshape(-1, 3, len(degrees)), []  # none where the start keeps nothing
     for i in range(len(law.description.keeps)):
         own = rows[:, 3] == i
         value = float(np.min(rows[own & (degrees > 0), 0], initial=np.inf))
-        brake = SHARE * min((_stops(np.array(tried)[:, :, k]) for k in np.flatnonzero(own & second)), default=np.inf)
+        brake = SHARE * min((_stops(approaches[:, :, k]) for k in np.flatnonzero(own & second)), default=np.inf)
         found.append((value, brake))
     return found
 
@@ -187,3 +190,63 @@ def _stops(states: Array) -> float:
             if near.sum() > FEW and (most[near] >= each).all():
                 return float(each)
     return float(np.min(most[(most > 0.0) & (need <= most)], initial=np.inf))
+
+
+def approach(h: float, numbers: KeepNumbers) -> tuple[float, float]:
+    """alpha(h), the largest speed at which a barrier of relative degree 2 lets h fall, and its slope by h."""
+    k, brake = numbers.rate, numbers.brake
+    if k * k * h <= brake:
+        return k * h, k
+    speed = float(np.sqrt(brake * (2.0 * h - brake / k**2)))
+    return speed, brake / speed
+
+
+def too_fast(law: ServoLaw, start: Array, y: Array) -> Iterator[tuple[str, str]]:
+    """Each keep that the start approaches faster than its barrier allows, and what to say of it."""
+    numbers = law.keep_numbers
+    faces = [(each, r) for each in law.description.keeps for r in each.degrees]
+    for (each, r), (h, psi, *_) in zip(faces, law.keep_rows(0.0, start, y).tolist(), strict=True):
+        name, unit, own = each.quantity.name, each.quantity.unit, numbers[each.quantity.name]
+        if r < 2 or psi >= -ROUNDING * (1.0 + abs(h) * own.rate):
+            continue
+        text = "the start is too fast for its barrier; start slower or farther away, or give a higher rate"
+        if r == 2:
+            allowed, _ = approach(max(h, 0.0), own)
+            speed, k = allowed - psi, own.rate
+            text = (
+                f"the start approaches it at {speed:.3g} {unit}/s, faster than the {allowed:.3g} of its barrier; start "
+            )
+            text += "slower or farther away"
+            if (left := h**2 - (speed / k) ** 2) > 0.0:
+                brake = k**2 * (h - np.sqrt(left))
+                text += f", or give brake = {1.01 * brake:.3g} if the inputs can give that"
+        yield name, text
+
+
+def where_kept(law: ServoLaw, start: Array, y: Array) -> str:
+    """What else to say of a start that violates a keep: a state that keeps all, or which ones exclude each other."""
+    described, keeps = law.machine.description, law.description.keeps
+    of = [(i, r) for i, each in enumerate(keeps) for r in each.degrees]
+    moved = np.array([r > 0 for _, r in of])
+    rng, excluded = np.random.default_rng(0), set[int]()
+    for x in (start, *realize.random_states(described, start, rng, TRIED, WIDE)):
+        x, seen = law.machine.projected(0.0, x), list[set[int]]()
+        for _ in range(STEPS):
+            lack = np.maximum(-law.keep_rows(0.0, x, y)[:, 0], 0.0) * moved
+            violated = np.flatnonzero(lack > ROUNDING)
+            if not len(violated):
+                changed = np.flatnonzero(np.abs(x - start)[:-1] > DIFFERENCE)
+                return f", such as at {several(f'{described.state_names[i]} = {x[i]:.4g}' for i in changed)}"
+            sides = DIFFERENCE * np.eye(len(x))[:-1]
+            beside = np.array([law.keep_rows(0.0, x + side, y)[violated, 0] for side in sides]).T
+            slopes = (beside + lack[violated, None]) / DIFFERENCE  # h is -lack here
+            if not np.isfinite(slopes).all():
+                break
+            step = np.linalg.lstsq(slopes, BEYOND * lack[violated], rcond=1e-9)[0]
+            x = law.machine.projected(0.0, x + np.append(step, 0.0))
+            seen.append({of[face][0] for face in violated})
+        excluded = excluded or set().union(*seen[-5:])
+    names = [keeps[i].quantity.name for i in sorted(excluded)]
+    if len(names) < 2:
+        return f"; no state was found near the start at which {several(names)} is kept"
+    return f"; {several(names)} exclude each other: no state was found that keeps them all"

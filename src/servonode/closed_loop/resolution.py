@@ -22,7 +22,7 @@ from servonode.closed_loop.estimation import Estimation, Sensing, estimation_of,
 from servonode.closed_loop.goals import LiveGoal, jumps
 from servonode.closed_loop.hosts import check_hosts
 from servonode.closed_loop.inversion import examine_inversion, inverted
-from servonode.closed_loop.keeping import with_keeping
+from servonode.closed_loop.keeping import too_fast, where_kept, with_keeping
 from servonode.closed_loop.launch_error import KeyRefused, ProgramUnfit, choices, naming_file, stated_in, unknown
 from servonode.closed_loop.launch_keys import LARGEST, InjectedFault, LaunchFile
 from servonode.closed_loop.machine_section import (
@@ -242,7 +242,9 @@ class Resolution(ControlParts):
         law = control.law
         answer = law.answer() if law.description.own else law.evaluate(0.0, start, control.goal(0.0))
         if answer.status > 0:
-            raise KeyRefused("plant.initial", None, f"at the initial state {law.explain(answer)}")
+            violated = answer.status > len(law.description.guards) and not self.is_variation
+            more = where_kept(law, start, control.goal(0.0)) if violated else ""
+            raise KeyRefused("plant.initial", None, f"at the initial state {law.explain(answer)}{more}")
         with stated_in("controller.settings"):
             law.check_parameters()
         return answer
@@ -258,6 +260,8 @@ class Resolution(ControlParts):
         if control.inversion is not None:
             return examine_inversion(control, np.array(self.safety.limits.value))
         found = examine(control, start) if own is None else examine_own(control, own, launch.run.mode)
+        for name, text in too_fast(control.law, start, control.goal(0.0)):
+            found.add("refuse", f"keep {name}", text)
         if answer.status and not found.refusals:  # what is refused everywhere is the better reason
             rank = [each.text for each in found.findings if each.subject == "rank" and each.level != "good"]
             text = "; ".join([f"at the initial state {control.law.explain(answer)}", *rank])

@@ -10,6 +10,8 @@ import pytest
 import servonode
 from servonode.arrays import Array
 from servonode.closed_loop.variation import Variation
+from servonode.errors import StatementError
+from servonode.mechanics import Model, coordinate, input_
 from servonode.wings.explore.sweeps import chunk, outcomes
 from servonode.wings.explore.sweeps.outcomes import REACHED
 from tests.helpers.point_masses import launch
@@ -38,6 +40,29 @@ def test_a_range_of_one_key_is_bisected() -> None:
     found = servonode.load(UNSTABLE).region({"plant.initial.x": (0.0, 1.0)}, points=5)
     assert found.interval[0] <= found.shares[REACHED] <= found.interval[1] == pytest.approx(0.5, abs=0.02)
     assert len(found.values) == 5 + 5
+
+
+def braked_cart() -> Model:
+    """A cart of 2 kg on which at most 10 N act: it stops from a speed v within v^2/10."""
+    x, force = coordinate("x", "place", "m"), input_("F", "force", "N", limit=10.0)
+    return Model("cart", "a cart", coordinates=(x,), kinetic=x.rate**2, inputs={force: x.rate})
+
+
+def test_all_is_kept_from_where_the_inputs_can_stop_whether_or_not_the_goal_is_reached() -> None:
+    stated: Any = {"residuals": {"goal": "x - 2"}, "gains": {"lambda": 5.0}, "duration": 2.0}
+    wall = {"wall": {"expression": "1 - x", "brake": 4.9}}
+    loop = servonode.load(braked_cart, keep=wall, controller__limits="keep", **stated)
+    over = {"plant.initial.x": (0.0, 1.0), "plant.initial.x_dot": (0.0, 4.0)}
+    found = loop.region(over, require=["kept"], points=5)
+    assert found.kinds == ("keeps all", "keep wall is violated; F at the limit")
+    room = 1.0 - found.values[:, 0] - found.values[:, 1] ** 2 / 10
+    kept = np.array([each == "keeps all" for each in found.outcomes])
+    assert kept[room > 0.03].all()
+    assert not kept[room < -0.03].any()
+    assert [label for label, _ in found.table()[1]][3:5] == ["keeps all", "not kept"]
+    assert loop.region({"plant.initial.x": (0.0, 0.9)}, points=3).kinds[1] == "goal missed; F at the limit"
+    with pytest.raises(StatementError, match="keeps nothing, so that 'kept' asks for nothing; give"):
+        servonode.load(braked_cart, **stated).region(over, require=["kept"])
 
 
 def test_three_keys_are_tried_at_random_and_the_interval_has_the_share() -> None:

@@ -7,7 +7,10 @@ from servonode.cli.methods import Method, MethodVerb
 from servonode.cli.options import COUNT
 
 TRIES, MANY = click.IntRange(min=1, max=10_000), 1_000_000
-KEPT = 'What a run must keep besides, as "max(abs(phi)) < 1.5" or "NAME: max(abs(phi)) < 1.5" (repeatable).'
+KEPT = (
+    'What a run must keep besides, as "max(abs(phi)) < 1.5" or "NAME: max(abs(phi)) < 1.5" (repeatable); kept: all of '
+    "[controller.keep], whether or not it reaches its goal."
+)
 OPTIONS = {  # of parameters that several methods have
     "over": option("A key of FILE and the range in which it varies (repeatable).", "KEY=LOW:HIGH", required=True),
     "require": option(KEPT, "MEASURE<NUMBER"),

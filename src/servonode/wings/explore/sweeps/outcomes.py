@@ -22,7 +22,8 @@ from servonode.simulation.simulate import simulate_fused
 from servonode.wings.explore.sweeps.chunk import Chunk, Ended, run_chunk
 from servonode.wings.explore.sweeps.measures import ColumnMeasure, Measures
 
-REACHED = "reaches the goal"
+REACHED, KEEPS_ALL = "reaches the goal", "keeps all"
+KEPT = "kept"  # a requirement in place of the goal: all that the law keeps
 BOUND = re.compile(
     r"(?:(?P<name>[^:]*):)?\s*(?P<measure>.+?)\s*(?P<sign>[<>])\s*(?P<bound>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*"
 )
@@ -56,7 +57,7 @@ class Requirement:
         """
         found = BOUND.fullmatch(text)
         if found is None:
-            remedy = 'give MEASURE < NUMBER or MEASURE > NUMBER, such as "max(abs(phi)) < 1.5"'
+            remedy = f'give MEASURE < NUMBER or MEASURE > NUMBER, such as "max(abs(phi)) < 1.5", or "{KEPT}"'
             raise StatementError(f"{text!r} is not a requirement; {remedy}")
         breach = f"{found['measure']} {'≤' if found['sign'] == '>' else '≥'} {found['bound']}"
         name = (found["name"] or "").strip()
@@ -82,6 +83,8 @@ class Judge:
     ) -> None:
         """The judge of runs that keep the requirements; stated: what else is measured of them, by name.
 
+        With KEPT among them a run need not reach its goal.
+
         Raises:
             StatementError: a requirement or the number of threads cannot be, run.duration varies, or there is no goal.
             LaunchError: the speed of a goal that stands still varies.
@@ -94,9 +97,9 @@ class Judge:
         if threads is not None and threads < 1:
             raise StatementError(f"threads = {threads} is less than 1; give the number of threads")
         self.variation, self.threads = variation, threads or len(sched_getaffinity(0))
-        self.requirements = [Requirement.of(each) for each in requirements]
-        self.loop = variation.base
-        _check_goal(self.loop, self.requirements)
+        self.requirements = [Requirement.of(each) for each in requirements if each != KEPT]
+        self.loop, self.good = variation.base, KEEPS_ALL if KEPT in requirements else REACHED
+        _check_goal(self.loop, self.requirements, KEPT in requirements)
         if GOAL_SPEED in variation.keys:
             with naming_file(self.loop.launch.file):
                 check_speed(self.loop, *GOAL_SPEED.split("."))
@@ -164,10 +167,11 @@ class Judge:
         if ended:
             return _with_limits(_shortened(ended), at_limit)
         late = max((row[f"limited_late_{name}"] for name in self.limited), default=0.0)
-        found = [self._missed(name, row, 2 * late > LIMITED_SHARE) for name in self.residuals]
+        asked = self.residuals if self.good == REACHED else []
+        found = [self._missed(name, row, 2 * late > LIMITED_SHARE) for name in asked]
         if any(found):
             kinds = dict.fromkeys(each for each in found if each)
-            names = [name for name, each in zip(self.residuals, found, strict=True) if each]
+            names = [name for name, each in zip(asked, found, strict=True) if each]
             return _with_limits(f"{', '.join(names)} {' or '.join(kinds)}", at_limit)
         broken = [each.broken for i, each in enumerate(self.requirements, 1) if not each.kept(row[f"require_{i}"])]
         return _with_limits(broken[0], at_limit) if broken else ""
@@ -184,14 +188,17 @@ class Judge:
 NOTHING = Explained()
 
 
-def _check_goal(loop: ClosedLoop, requirements: Sequence[Requirement]) -> None:
-    """Refuse a closed loop with nothing to reach.
+def _check_goal(loop: ClosedLoop, requirements: Sequence[Requirement], kept: bool) -> None:
+    """Refuse a closed loop with nothing to reach, or to keep where that is asked.
 
     Raises:
         StatementError: that is so.
     """
     loop.check_known_goals()
-    if not requirements and (loop.control is None or not loop.control.law.description.residuals):
+    if kept and not (loop.control and loop.control.law.description.keeping):
+        text = f"{loop.launch.file} keeps nothing, so that {KEPT!r} asks for nothing; give [controller.keep]"
+        raise StatementError(f'{text}, or another requirement, such as "max(abs(NAME)) < 1"')
+    if not kept and not requirements and (loop.control is None or not loop.control.law.description.residuals):
         what = "no [controller]" if loop.control is None else "a program without residuals"
         remedy = 'say what a run must keep, as --require "max(abs(NAME)) < 1" (require=[...])'
         raise StatementError(f"{loop.launch.file} has {what}, so there is no goal to reach; {remedy}")
@@ -227,6 +234,8 @@ def _shortened(ended: Ended) -> str:
     if ended.key:
         return f"refused: {ended.key}"
     text = ended.text.removeprefix("at the initial state ")
+    if text.startswith("keep "):
+        return f"{text.partition(':')[0]} is violated"
     head = re.split(r"[:;]|, (?=[a-z])| \((?=[A-Za-z])| at t = ", text, maxsplit=1)[0].strip()
     return head if len(head) <= LONGEST else f"{head[: LONGEST - 1].rstrip()}…"
 

@@ -17,7 +17,7 @@ from servonode.errors import StatementError
 from servonode.mechanics.description import Quantity
 from servonode.tables import Row, Tabular, valued
 from servonode.wings.explore.sweeps.intervals import LEVEL, wilson
-from servonode.wings.explore.sweeps.outcomes import REACHED, Judge
+from servonode.wings.explore.sweeps.outcomes import KEEPS_ALL, Judge
 from servonode.wings.explore.sweeps.ranges import Range, numbers_at, quantities_of
 
 if TYPE_CHECKING:
@@ -93,7 +93,8 @@ class Region(Tabular):
     """Where in a box of values runs reach their goal, and why not elsewhere.
 
     ranges: of the varied keys. quantities: what they are. start: their values in the launch file. values (n, n_keys):
-    of all runs. outcomes: of each run, `kinds[0]` where it reaches the goal, else the reason. kinds: all outcomes.
+    of all runs. outcomes: of each run, `kinds[0]` where it reaches the goal (or keeps all), else the reason. kinds: all
+    outcomes.
     grid: of each node of a grid over one or two ranges its place in `kinds`; None where values were drawn at random.
     computed: which nodes were.
     """
@@ -125,8 +126,8 @@ class Region(Tabular):
         the goal, and of those with one that does.
         """
         if self.grid is None:
-            return wilson(Counter(self.outcomes)[REACHED], len(self.outcomes))
-        reached = self.grid == self.kinds.index(REACHED)
+            return wilson(Counter(self.outcomes)[self.kinds[0]], len(self.outcomes))
+        reached = self.grid == 0
         corners = [reached]
         for axis in range(reached.ndim):
             corners = [np.take(c, range(a, c.shape[axis] - 1 + a), axis) for c in corners for a in (0, 1)]
@@ -141,10 +142,13 @@ class Region(Tabular):
         rows += [("runs", f"{len(self.values)}")]
         shares, (low, high) = self.shares, self.interval
         how = f"{100 * LEVEL:.0f} % interval" if self.grid is None else "by the cells at the boundary"
-        text = f"{100 * shares[REACHED]:.1f} % of the box, {100 * low:.1f} to {100 * high:.1f} % ({how})"
-        rows += [(REACHED, text)]
+        text = f"{100 * shares[self.kinds[0]]:.1f} % of the box, {100 * low:.1f} to {100 * high:.1f} % ({how})"
+        rows += [(self.kinds[0], text)]
         others = sorted(self.kinds[1:], key=lambda kind: -shares[kind])
-        rows += [("not reached", f"{100 * shares[kind]:.1f} %: {kind}") for kind in others]
+        rows += [
+            ("not kept" if self.kinds[0] == KEEPS_ALL else "not reached", f"{100 * shares[kind]:.1f} %: {kind}")
+            for kind in others
+        ]
         return f"Region of {self.file}", rows
 
     def as_dict(self) -> dict[str, Any]:
@@ -161,8 +165,9 @@ class Region(Tabular):
         figure: Figure
         names = zip(self.ranges, self.quantities, self.start, strict=True)
         sides = [Side(quantity, each.low, each.high, start) for each, quantity, start in names]
-        kinds = [Kind(kind, share, kind == REACHED) for kind, share in self.shares.items()]
-        title = f"{self.file}: runs that reach the goal, and why the others do not"
+        kinds = [Kind(kind, share, kind == self.kinds[0]) for kind, share in self.shares.items()]
+        done = "keep all" if self.kinds[0] == KEEPS_ALL else "reach the goal"
+        title = f"{self.file}: runs that {done}, and why the others do not"
         if self.grid is not None:
             note = f"{len(self.values)} runs: a grid, refined where the outcomes of neighbours differ."
             figure = map_figure(title, sides, kinds, self.grid, note)
@@ -177,7 +182,7 @@ class Region(Tabular):
 
         edges = np.linspace(side.low, side.high, BINS + 1)
         bins = np.clip(np.digitize(self.values[:, i], edges) - 1, 0, BINS - 1)
-        reached = np.array([each == REACHED for each in self.outcomes])
+        reached = np.array([each == self.kinds[0] for each in self.outcomes])
         counts = [(int(reached[bins == b].sum()), int((bins == b).sum())) for b in range(BINS)]
         ends = np.array([wilson(*each) for each in counts])
         shares = np.array([k / n if n else np.nan for k, n in counts])
@@ -231,12 +236,12 @@ class _Outcomes:
         self.judge, self.ranges = judge, ranges
         self.values: list[Array] = []
         self.found: list[int] = []
-        self.kinds = [REACHED]
+        self.kinds = [judge.good]
 
     def kinds_at(self, shares: Array) -> list[int]:
         """The kinds at these shares (n, n_keys) of the ranges, numbers of `self.kinds`."""
         values = np.column_stack([each.at(column) for each, column in zip(self.ranges, shares.T, strict=True)])
-        reasons = [reason or REACHED for reason in self.judge.reasons(values)]
+        reasons = [reason or self.kinds[0] for reason in self.judge.reasons(values)]
         self.kinds += [reason for reason in dict.fromkeys(reasons) if reason not in self.kinds]
         kinds = [self.kinds.index(reason) for reason in reasons]
         self.values += list(values)
