@@ -91,7 +91,11 @@ class LiveMoments:
         if count == self._count or not len(self._feed.ring):
             return None
         row = {name: float(column[-1]) for name, column in columns.items()}
-        fresh = {name: value for name, value in row.items() if name.startswith("residual_") and np.isfinite(value)}
+        fresh = {
+            name: value
+            for name, value in row.items()
+            if name.startswith(("residual_", "margin_")) and np.isfinite(value)
+        }
         self._residuals |= fresh
         mono = self._feed.mono if self._one_clock else time.monotonic_ns()
         self._count, self._told = count, max(self._told, mono + self._wall_less_mono)

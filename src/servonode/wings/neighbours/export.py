@@ -165,9 +165,9 @@ def write_rerun_file(layout: Layout, moments: Iterable[Moment], file: Path) -> i
 
 
 def _blueprint(layout: Layout) -> Any:
-    """The machine in space, beside it what the layout has of residuals, inputs and goals."""
+    """The machine in space, beside it what the layout has of residuals, margins, inputs and goals."""
     blueprint = library("rerun.blueprint")
-    groups = {"residual": layout.residuals, "input": layout.inputs, "goal": layout.goals}
+    groups = {"residual": layout.residuals, "margin": layout.margins, "input": layout.inputs, "goal": layout.goals}
     plots = [blueprint.TimeSeriesView(origin=f"/{word}", name=word) for word, names in groups.items() if names]
     log = blueprint.TextLogView(origin="/log", name="log")
     space = blueprint.Spatial3DView(origin=f"/{GROUND}", name=layout.run, background=PAPER)
@@ -206,7 +206,9 @@ class _Writer:
         joints = dict(zip(self._layout.joints, moment.positions, strict=True))
         rates = dict(zip(self._layout.joints, moment.velocities, strict=True))
         groups = {"joint": joints, "rate": rates, "input": moment.inputs, "residual": moment.residuals}
-        for word, values in (groups | {"output": moment.outputs, "goal": moment.goals}).items():
+        for word, values in (
+            groups | {"margin": moment.margins, "output": moment.outputs, "goal": moment.goals}
+        ).items():
             self._log_numbers(word, values)
         for event in moment.events:
             self._recording.log("log", self._rr.TextLog(event.text, level=LEVELS[event.level]))

@@ -6,7 +6,7 @@
 | /scene | foxglove.SceneUpdate: outline, arrows and pointed goals |
 | /solids | foxglove.SceneUpdate: the shapes of a robot's file, each in its frame; once |
 | /log | foxglove.Log, of each event |
-| /values | JSON: plant time, lifecycle, fault, joints, inputs, residuals, outputs and goals by name |
+| /values | JSON: plant time, lifecycle, fault, joints, inputs, residuals, margins, outputs and goals by name |
 """
 
 from collections.abc import Mapping
@@ -200,6 +200,7 @@ def values(layout: Layout, moment: Moment) -> dict[str, Any]:
     """The numbers of a moment by group and name; those that are not known are left out."""
     joints = zip(layout.joints, moment.positions, moment.velocities, strict=True)
     groups = {"input": moment.inputs, "residual": moment.residuals, "output": moment.outputs, "goal": moment.goals}
+    groups |= {"margin": moment.margins} if moment.margins else {}
     known = {word: _known(group) for word, group in groups.items()}
     states = {name: {"position": float(q), "velocity": float(v)} for name, q, v in joints}
     return {"t": moment.t, "lifecycle": moment.lifecycle, "fault": moment.fault, "joint": states, **known}
@@ -215,6 +216,7 @@ def values_schema(layout: Layout) -> dict[str, Any]:
     number = {"type": "number"}
     joint = {"type": "object", "properties": {"position": number, "velocity": number}}
     units = {"input": layout.inputs, "residual": layout.residuals, "output": layout.outputs, "goal": layout.goals}
+    units |= {"margin": layout.margins} if layout.margins else {}
     groups = {word: {name: {**number, "description": unit} for name, unit in of.items()} for word, of in units.items()}
     return {
         "title": "servonode.Values",

@@ -16,6 +16,7 @@ from servonode.errors import ServonodeError
 from servonode.mechanics.machine import Machine
 from servonode.plants.machine_files import FileParts, Solid
 from servonode.views.frames import GROUND, Frames, placed_solids
+from servonode.views.panel_specs import keeps_of
 from servonode.views.shapes import Instant, Shapes
 
 STATES, SEED, EXACT = 6, 1, 1e-9  # random states by which it is found on which joint an input acts; relative
@@ -30,7 +31,7 @@ class Layout:
     """What stays the same in a run. It has a field for each group of names that a tool shows.
 
     joints: coordinates of one number each, of a robot's file its hinges and slides by the file's names. frames: those
-    below "world". inputs, residuals, outputs, goals: unit by name. pointed: goals that are a place, by the names of
+    below "world". inputs, residuals, margins, outputs, goals: unit by name. pointed: goals that are a place, by the names of
     their targets. base: the frame that travels, if one does.
     """
 
@@ -41,6 +42,7 @@ class Layout:
     solids: tuple[Solid, ...]
     inputs: Mapping[str, str]
     residuals: Mapping[str, str]
+    margins: Mapping[str, str]
     outputs: Mapping[str, str]
     goals: Mapping[str, str]
     pointed: Mapping[str, tuple[str, ...]]
@@ -63,6 +65,7 @@ class Layout:
             solids=tuple(replace(each, frame=called[each.frame]) for each in placed_solids(closed_loop, frames)[0]),
             inputs={each.name: each.unit for each in described.inputs},
             residuals={each.name: each.unit for each in closed_loop.residuals},
+            margins={each.name: each.unit for each in keeps_of(closed_loop)},
             outputs={each.name: each.unit for each in described.outputs},
             goals=dict(zip(goals, units, strict=True)),
             pointed={"_".join(names): tuple(names) for names in sorted(pointed)},
@@ -102,7 +105,7 @@ class Moment:
 
     stamp_ns: since 1970. t: plant time [s]. positions, velocities, efforts: of the layout's joints; an effort is NaN
     if no input acts on that joint alone. poses: of its frames, rotation and place (n, 3, 4). inputs, residuals,
-    outputs, goals: by name, NaN if not known. points: of its pointed goals, (3,). lines: (n, 3), outline and guides of
+    margins, outputs, goals: by name, NaN if not known. points: of its pointed goals, (3,). lines: (n, 3), outline and guides of
     the machine's view; arrows: those of the view. events: what happened since the moment before.
     """
 
@@ -115,6 +118,7 @@ class Moment:
     base: Base | None
     inputs: dict[str, float]
     residuals: dict[str, float]
+    margins: dict[str, float]
     outputs: dict[str, float]
     goals: dict[str, float]
     points: dict[str, Array]
@@ -142,7 +146,7 @@ class Moments:
     def moment(
         self, row: Values, stamp_ns: int, lifecycle: str = "", fault: str = "", events: Sequence[Event] = ()
     ) -> Moment:
-        """The moment of a row: `t`, states, inputs by name, `residual_NAME`, `target_NAME`."""
+        """The moment of a row: `t`, states, inputs by name, `residual_NAME`, `margin_NAME`, `target_NAME`."""
         machine, layout, t = self._machine, self.layout, row["t"]
         x = np.array([*(row[name] for name in machine.description.state_names), 0.0])
         u = np.array([row[name] for name in layout.inputs])
@@ -160,6 +164,7 @@ class Moments:
             base=self._base(t, x, u, rates),
             inputs={name: row[name] for name in layout.inputs},
             residuals={name: row.get(f"residual_{name}", np.nan) for name in layout.residuals},
+            margins={name: row.get(f"margin_{name}", np.nan) for name in layout.margins},
             outputs={name: values[name] for name in layout.outputs},
             goals=goals,
             points=self._points(goals),

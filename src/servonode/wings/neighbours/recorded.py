@@ -99,7 +99,7 @@ def _columns(closed_loop: ClosedLoop, run: Run, told: _Told) -> dict[str, Array]
     targets = {
         f"target_{name}": column for name, column in (run.targets | _live_targets(closed_loop, run, told)).items()
     }
-    return {"t": run.t, **run.state, **run.input, **residuals, **targets}
+    return {"t": run.t, **run.state, **run.input, **residuals, **run.kept, **targets}
 
 
 def _live_targets(closed_loop: ClosedLoop, run: Run, told: _Told) -> dict[str, Array]:

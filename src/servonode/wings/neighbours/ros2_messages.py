@@ -5,7 +5,7 @@
 | /joint_states | sensor_msgs/msg/JointState |
 | /tf | tf2_msgs/msg/TFMessage |
 | /odom | nav_msgs/msg/Odometry, if the machine travels |
-| /input/NAME, /residual/NAME, /output/NAME | std_msgs/msg/Float64 |
+| /input/NAME, /residual/NAME, /margin/NAME, /output/NAME | std_msgs/msg/Float64 |
 | /goal/NAME | geometry_msgs/msg/PointStamped if it is a place, else std_msgs/msg/Float64 |
 | /diagnostics | diagnostic_msgs/msg/DiagnosticArray, once a second and when the run's lifecycle or fault changes |
 | /rosout | rcl_interfaces/msg/Log, of each event |
@@ -37,8 +37,9 @@ def messages(layout: Layout, moment: Moment, before: Moment | None = None) -> It
         yield "/tf", "tf2_msgs/msg/TFMessage", {"transforms": _transforms(layout, moment)}
     if moment.base:
         yield "/odom", "nav_msgs/msg/Odometry", _odometry(moment, header)
-    for word, values in (("input", moment.inputs), ("residual", moment.residuals), ("output", moment.outputs)):
+    for word, values in (("input", moment.inputs), ("residual", moment.residuals), ("margin", moment.margins)):
         yield from _numbers(word, values)
+    yield from _numbers("output", moment.outputs)
     for name, point in moment.points.items():
         if np.isfinite(point).all():
             yield topic("goal", name), "geometry_msgs/msg/PointStamped", {"header": header, "point": xyz(point)}
