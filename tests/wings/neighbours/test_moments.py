@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 import servonode
 from servonode.arrays import Array
@@ -16,8 +17,10 @@ from servonode.simulation.rows_of_messages import runs_in
 from servonode.views.live_run import LiveRun
 from servonode.views.view_checks import check_view
 from servonode.wings.neighbours.bridged import LiveMoments
+from servonode.wings.neighbours.foxglove_messages import values, values_schema
 from servonode.wings.neighbours.moments import Event, Layout, Moment, Moments, gears
 from servonode.wings.neighbours.recorded import moments_of_bag
+from servonode.wings.neighbours.ros2_messages import messages
 from tests.helpers.drawn_cart import viewed_cart
 from tests.helpers.extras import MUJOCO, NO_MUJOCO
 from tests.helpers.recorded import recording
@@ -75,6 +78,18 @@ def test_of_a_recording_in_lockstep_a_second_of_plant_time_is_one_of_the_clock(m
     t = np.array([each.t for each in moments])
     np.testing.assert_allclose(np.diff(t), 0.01, atol=1e-12)
     assert {each.stamp_ns - moments[0].stamp_ns for each in moments} == {round(1e9 * at) for at in t}
+
+
+def test_margins_of_what_is_kept_are_those_of_the_run(tmp_path: Path) -> None:
+    bag = recording(tmp_path, "trailer_pursuit_lockstep", "run.duration=0.5", 'controller.keep.slow="0.05 - V"')
+    closed_loop = bag.closed_loop()
+    (run,) = runs_in(bag, closed_loop)
+    layout, found = Layout.of(closed_loop), list(moments_of_bag(bag, closed_loop, paced=False))
+    assert layout.margins == {"slow": "m/s"}
+    assert [each.margins["slow"] for each in found] == run["margin_slow"].tolist()
+    assert values(layout, found[0])["margin"] == {"slow": 0.05}
+    assert values_schema(layout)["properties"]["margin"]["properties"]["slow"]["description"] == "m/s"
+    assert "/margin/slow" in [name for name, *_ in messages(layout, found[0])]
 
 
 def test_the_rate_bounds_how_many_rows_are_taken_and_the_last_one_is_among_them(lockstep: Bag) -> None:
@@ -256,3 +271,15 @@ def test_live_moments_are_the_newest_and_keep_the_last_residuals() -> None:
     assert second.goals == {"x": 40.0, "y": -40.0}
     assert (second.lifecycle, second.fault) == ("fault", "watchdog")
     assert Event("error", "plant: fault watchdog") in second.events
+
+
+def test_live_rows_have_margins_and_what_acts_as_the_newest_report_has_them() -> None:
+    made = loop("trailer_pursuit", keep={"slow": "0.05 - V"})
+    source, talk = LiveRun("given"), Talk(made)
+    source.begin(made)
+    assert source.feed is not None
+    report = structs.replace(talk.report(0), margin={"slow": 0.03}, active={"slow": 1.0}, keeping=1)
+    for message in (talk.target(0), talk.state(0), report, talk.state(10)):
+        source.feed.take(message)
+    row = {name: column[-1] for name, column in source.feed.ring.columns.items()}
+    assert (row["margin_slow"], row["active_slow"], row["keeping"]) == (0.03, 1.0, 1.0)

@@ -31,8 +31,8 @@ class Layout:
     """What stays the same in a run. It has a field for each group of names that a tool shows.
 
     joints: coordinates of one number each, of a robot's file its hinges and slides by the file's names. frames: those
-    below "world". inputs, residuals, margins, outputs, goals: unit by name. pointed: goals that are a place, by the names of
-    their targets. base: the frame that travels, if one does.
+    below "world". inputs, residuals, margins, outputs, goals: unit by name. pointed: goals that are a place, by the
+    names of their targets. base: the frame that travels, if one does.
     """
 
     run: str
@@ -105,8 +105,8 @@ class Moment:
 
     stamp_ns: since 1970. t: plant time [s]. positions, velocities, efforts: of the layout's joints; an effort is NaN
     if no input acts on that joint alone. poses: of its frames, rotation and place (n, 3, 4). inputs, residuals,
-    margins, outputs, goals: by name, NaN if not known. points: of its pointed goals, (3,). lines: (n, 3), outline and guides of
-    the machine's view; arrows: those of the view. events: what happened since the moment before.
+    margins, outputs, goals: by name, NaN if not known. points: of its pointed goals, (3,). lines: (n, 3), outline and
+    guides of the machine's view; arrows: those of the view. events: what happened since the moment before.
     """
 
     stamp_ns: int
