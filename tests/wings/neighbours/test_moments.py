@@ -86,7 +86,7 @@ def test_margins_of_what_is_kept_are_those_of_the_run(tmp_path: Path) -> None:
     (run,) = runs_in(bag, closed_loop)
     layout, found = Layout.of(closed_loop), list(moments_of_bag(bag, closed_loop, paced=False))
     assert layout.margins == {"slow": "m/s"}
-    assert [each.margins["slow"] for each in found] == run["margin_slow"].tolist()
+    assert [each.margins["slow"] for each in found] == [run["margin_slow"][run.t == each.t][0] for each in found]
     assert values(layout, found[0])["margin"] == {"slow": 0.05}
     assert values_schema(layout)["properties"]["margin"]["properties"]["slow"]["description"] == "m/s"
     assert "/margin/slow" in [name for name, *_ in messages(layout, found[0])]
@@ -279,7 +279,7 @@ def test_live_rows_have_margins_and_what_acts_as_the_newest_report_has_them() ->
     source.begin(made)
     assert source.feed is not None
     report = structs.replace(talk.report(0), margin={"slow": 0.03}, active={"slow": 1.0}, keeping=1)
-    for message in (talk.target(0), talk.state(0), report, talk.state(10)):
+    for message in (talk.target(0), talk.state(0), report, talk.target(40), talk.state(40)):
         source.feed.take(message)
     row = {name: column[-1] for name, column in source.feed.ring.columns.items()}
     assert (row["margin_slow"], row["active_slow"], row["keeping"]) == (0.03, 1.0, 1.0)
