@@ -50,7 +50,7 @@ class Case:
 
 CASES = {
     "cart": Case(
-        tuple({"target": {"X": text}} for text in ("1.2*sin(3*t)", "1.5*sin(7*t)", "-1.2*tanh(5*t)", "2*sin(15*t)")),
+        tuple({"target": {"X": text}} for text in ("2*sin(4*t)", "3*sin(7*t)", "-3*sin(11*t)", "4*sin(15*t)")),
         {"x": 0.8, "theta": 0.4, "x_dot": 2.0, "theta_dot": 2.0},
         {"track": 0.8, "pole": 0.9},
         {},

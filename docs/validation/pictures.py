@@ -36,6 +36,11 @@ COMMANDS = {
     "rest_to_rest.png": "simulate examples/crane/rest_to_rest.toml --report {}",
     "region_look_ahead.png": "region trailer_look_ahead --over plant.initial.phi=-3:3 --over plant.initial.psi=-3:3"
     " --require 'the trailer folds: max(abs(phi)) < 1.5' --set run.duration=20 --points 33 --output {}",
+    "kept_region.png": "region examples/kept/cart.toml --over plant.initial.x=-0.9:0.9"
+    " --over plant.initial.theta=-0.5:0.5 --set target.X=0 --set run.duration=4 --points 25 --output {}",
+    "kept_cart.png": "simulate examples/kept/cart.toml --report {}",
+    "kept_sphero.png": "simulate examples/kept/sphero.toml --report {}",
+    "kept_trailer.png": "simulate examples/kept/trailer.toml --report {}",
     "robustness.png": "robustness trailer_pursuit --set run.duration=10 --output {}",
     "tune.png": "tune trailer_look_ahead --set run.duration=20 --set plant.initial.Y=0.3"
     " --set plant.sensor.noise=0.002 --set plant.actuator.delay=0.03"
