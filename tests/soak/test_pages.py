@@ -93,6 +93,7 @@ MADE = {  # the files that a page's commands leave, beside those that it shows
         "slide.png", "pursuit.mp4", "reverse.gif", "recorded.mp4",
     ),
     "how_to/export_to_c": ("pursuit.c", "loop", "by_c.txt"),
+    "how_to/limits": ("region.png",),
     "how_to/many_runs": ("region.png", "robustness.png", "tune.png", "fastest.png"),
     "how_to/mobile_base": ("eight.png",),
     "how_to/mujoco": ("compare.png",),
