@@ -29,6 +29,7 @@ CLOSEST = 6  # control periods of a run in which a keep is looked at between sam
 LOOKS = 18  # states of a run at which conflicts are looked for
 PROMISE = 1e-3  # share of a keep's range over the tube by which it may be violated
 RESERVE = 2.0  # what sampling may take in other runs, of what it takes in those that were tried
+SMALL = 0.1  # share of a keep's range up to which a margin is advised
 FAR = 1e12  # below which a margin keeps nothing
 LATE, LAST, STILL, LEFT = 0.25, 0.1, 1e-3, 0.02  # shares: of the time at the end; of a state's range; of a residual
 ROUNDING = 1e-9
@@ -257,6 +258,11 @@ def _judge_samples(rows: Rows, runs: Sequence[Ran], found: Examination) -> None:
         advised = f"margin = {_above(RESERVE * taken):.2g} keeps it between samples"
         if not held and "conflicts" in found.numbers["keeps"][name]:
             found.add("warn", f"keep {name}", f"{text}, by the conflict above; nothing is promised")
+        elif not held and RESERVE * taken > SMALL * reach:
+            text += (
+                ", too much for a margin: nothing is promised; shorten the period and the delay, or give a lower rate"
+            )
+            found.add("warn", f"keep {name}", text)
         elif not held:
             found.add("warn", f"keep {name}", f"{text}, more than {PROMISE:g} of its range: {advised}, or a lower rate")
         else:
