@@ -15,7 +15,7 @@ from servonode.views.animation import Animation
 from servonode.views.forbidden import Area, Fixed, Forbidden, _fixed
 from servonode.views.live_run import Feed
 from servonode.views.palette import FAULT, FORBIDDEN, INK, PALETTE, SHADE
-from servonode.views.panel_specs import chosen_panels
+from servonode.views.panel_specs import ESTIMATE, MARGIN, chosen_panels
 from servonode.views.panels import columns_of, panels_of
 from servonode.views.planes import Map
 from servonode.views.report import report_figure
@@ -146,6 +146,12 @@ def test_a_panel_of_margins_and_others_is_a_plain_one(run: servonode.Run) -> Non
     assert not spec.active
     (spec,) = chosen_panels(run.closed_loop, ["margin_wall,margin_turn"], timing=False)
     assert not spec.active
+
+
+def test_where_not_all_have_room_margins_that_act_come_before_residuals(run: servonode.Run) -> None:
+    panels = panels_of(run, {**run.state, **run.outputs, **run.input})
+    kinds = {name: panel.spec.kind for panel in panels if panel.acts for name in panel.columns}
+    assert kinds == {"wall": MARGIN, "side": MARGIN, "post": ESTIMATE, "turn": ESTIMATE, "grip": ESTIMATE}
 
 
 # what is forbidden

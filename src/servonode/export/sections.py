@@ -430,11 +430,12 @@ def _kept(servo: Servo, short: Abbreviations) -> list[Block]:
     limits = ("the limits of the inputs" + (" and" if degrees else ".")) if servo.limited else ""
     brake = "; of relative degree 2 its brake bounds the approach too" if 2 in degrees else ""
     where = Words("with the rate ", Math("k"), " of each, and its margin taken from ", Math("h"), f"{brake}.")
+    rows: list[Block] = [Formula(*(BARRIERS[r] for r in degrees)), where]
     return [
         Heading("Kept at or above zero"),
         *(kept if program.keep else []),
         Words(f"The inputs are the nearest to those above that keep {limits}"),
-        *([Formula(*(BARRIERS[r] for r in degrees)), where] if degrees else []),
+        *(rows if degrees else []),
     ]
 
 

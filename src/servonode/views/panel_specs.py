@@ -73,6 +73,7 @@ def panel_specs(
     specs = [replace(each, kind=INPUT) if {*each.curves} & {*description.input_names} else each for each in specs]
     known = {each.name: each for each in keeps}
     margins = [_margins([known[name] for name in names]) for names in by_unit(keeps)]
+    margins = [replace(each, kind=ESTIMATE) if i else each for i, each in enumerate(margins)]  # a robot's are many
     return [*sorted(specs, key=lambda each: each.kind != GOAL), *margins, *sizes("residual", "residuals", residuals)]
 
 

@@ -15,6 +15,7 @@ from servonode.views.acts import Acts
 from servonode.views.curves import Curve
 from servonode.views.palette import GOAL, INK, PALETTE
 from servonode.views.panel_specs import (
+    MARGIN,
     MOST,
     RESIDUAL,
     REST,
@@ -122,8 +123,10 @@ def _panel(spec: PanelSpec, columns: Mapping[str, Array], scales: Mapping[str, f
     floors = {name: limits.floor_of(unit, scales.get(unit, unknown)) for name, unit in units.items()}
     stated = (spec.curves, spec.expected, spec.goals)
     shown, expected, goals = ({name: columns[each[name]] for name in each} for each in stated)
-    active = {name: columns[each] for name, each in spec.active.items()}
-    return Panel(spec, shown, floors, expected, goals, Acts(active, columns["keeping"]) if active else None)
+    if not spec.active:
+        return Panel(spec, shown, floors, expected, goals)
+    acts = Acts({name: columns[each] for name, each in spec.active.items()}, columns["keeping"])
+    return Panel(replace(spec, kind=MARGIN if acts.words() else spec.kind), shown, floors, acts=acts)
 
 
 def columns_of(run: Run) -> dict[str, Array]:

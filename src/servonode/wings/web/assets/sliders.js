@@ -13,7 +13,7 @@ const VARY = {
   steps: 200, // of a slider, at least
   longest: 4000, // letters of a fragment
   leading: /^(goal|target|controller\.(settings|parameters))\b/, // keys on which the paths depend that a program asks for
-  keeping: /^(controller\.keep|plant\.parameters)\b/, // and what is forbidden too
+  keeping: /^plant\.parameters\b/, // and what is forbidden too
   unwritten: "goal.speed", // the one key that is none of a launch file
   saved: 250, // ms without a change, after which the address has it
   telling: ["gains", "goals", "start"], // groups
