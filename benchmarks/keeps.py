@@ -95,8 +95,7 @@ def loops_of(name: str, more: Mapping[str, Any]) -> list[Any]:
         for section in ("settings", "gains"):
             for key, value in goal.get(section, {}).items():
                 changed[f"controller.{section}.{key}"] = value
-        for each in servonode.load(FILES / f"{name}.toml").closed_loop.control.law.description.keeps:
-            changed[f"controller.keep.{each.quantity.name}.tolerance"] = 1e6  # how far, not whether
+        changed |= {f"controller.keep.{keep}.tolerance": 1e6 for keep in case.ranges}  # how far, not whether
         found.append(servonode.load(FILES / f"{name}.toml", strict=False, values=changed))
     return found
 
@@ -167,7 +166,7 @@ def one(closed_loop: ClosedLoop, ranges: Mapping[str, float], x: Array) -> Found
     least, when = {}, {}
     with np.errstate(invalid="ignore"):
         for key, stated in controller.keeps.items():
-            value = eval(stated.expression, MATH, names) + 0 * t  # noqa: S307
+            value = eval(stated.expression or "", MATH, names) + 0 * t  # noqa: S307
             value = np.where(np.isfinite(value), value, -np.inf)
             least[key], when[key] = float(np.min(value)) / ranges[key], float(t[np.argmin(value)])
     if not ended.completed:
