@@ -197,7 +197,10 @@ def _judge_conflicts(rows: Rows, runs: Sequence[Ran], found: Examination) -> Non
         text = (
             f"{where}, first at t = {t:.3g} s ({rows.named(x)}), {what}; start slower or farther away, give a smaller "
         )
-        found.add("warn", f"keep {names[0]}", f"{text}brake or stronger drives, or say by priority which gives way")
+        text += (
+            f"{'brake' if 2 in rows.degrees[which] else 'rate'} or stronger drives, or say by priority which gives way"
+        )
+        found.add("warn", f"keep {names[0]}", text)
         found.numbers["keeps"][names[0]].setdefault("conflicts", []).append(
             {"t": t, "with": list(names[1:]), "runs": len(places)}
         )
@@ -258,6 +261,8 @@ def _judge_samples(rows: Rows, runs: Sequence[Ran], found: Examination) -> None:
         advised = f"margin = {_above(RESERVE * taken):.2g} keeps it between samples"
         if not held and "conflicts" in found.numbers["keeps"][name]:
             found.add("warn", f"keep {name}", f"{text}, by the conflict above; nothing is promised")
+        elif not held and any(each.fault for each in runs):
+            found.add("warn", f"keep {name}", f"{text}, up to the faults of runs; nothing is promised")
         elif not held and RESERVE * taken > SMALL * reach:
             text += (
                 ", too much for a margin: nothing is promised; shorten the period and the delay, or give a lower rate"

@@ -122,6 +122,11 @@ def _numbers(
     def first(*choices: float | None) -> float:
         return next(each for each in choices if each is not None)
 
+    if given.brake is not None and 2 not in kept.degrees:
+        text = (
+            f"its relative degree is {max(kept.degrees)}; only where that is 2 does a brake say anything: leave it out"
+        )
+        raise KeyRefused(SECTION, f"{kept.quantity.name}.brake", text)
     rate = min((discrete.auto_rate(r, *timing) for r in kept.degrees if r), default=1.0)
     margin, tolerance = kept.margin, kept.tolerance
     if size is not None:

@@ -113,6 +113,11 @@ def _sampling(found: Examination, control: Control) -> None:
             _margin(found, name, discrete.margin(r, float(gains.rates[i]), period, delay), period, delay, r)
     elif not gains.plain and stabilize.is_stable(gains):
         _margin(found, "coupled gains", discrete.margin_of(gains, period, delay), period, delay, None)
+    for kept, numbers in zip(law.description.keeps, law.keep_numbers.values(), strict=True):
+        if r := max(kept.degrees):
+            margin = discrete.margin(r, numbers.rate, period, delay)
+            if margin.verdict != "good":  # else `check` tells of the keep in its own line
+                _margin(found, f"keep {kept.quantity.name}", margin, period, delay, r)
 
 
 def _is_rate(gains: Gains, i: int) -> bool:

@@ -1,7 +1,7 @@
 """What a program keeps at or above zero, along the motion: smooth faces, their relative degrees and derivatives.
 
 A face h of relative degree r is differentiated until the inputs tau appear, h^(r) = d + a tau, as a residual is
-(docs/explanation/mathematics.md, eq. 11). Contact forces and accelerations contain them at once: relative degree 0.
+(docs/explanation/mathematics.md, eq. 12). Contact forces and accelerations contain them at once: relative degree 0.
 """
 
 from collections.abc import Sequence
