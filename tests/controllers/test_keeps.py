@@ -204,7 +204,7 @@ def test_a_tiny_coefficient_is_no_relative_degree() -> None:
 
 @pytest.mark.parametrize("word", ["rate", "brake", "tolerance"])
 def test_a_number_that_is_not_above_0_is_refused(word: str) -> None:
-    with pytest.raises(ModelError, match=f"keep it: its {word} is 0; give one above 0"):
+    with pytest.raises(ModelError, match=f"keep it: its {word} is 0.0; give a finite number above 0"):
         keep("it", coordinate("x", "place", "m"), "it", **{word: 0.0})
 
 
@@ -241,3 +241,11 @@ def test_its_numbers_travel_as_one_vector() -> None:
     assert again.keep_numbers == other.keep_numbers == {"slow": KeepNumbers(1.0, 2.0, 3.0, 4.0)}
     assert_array_equal(again.limits, [[-1.0, -2.0], [3.0, 4.0]])
     assert_array_equal(again.c, other.c)
+
+
+@pytest.mark.parametrize("name", ["keep_rate_end", "lower_limit_F"])
+def test_a_machine_may_not_have_the_names_of_the_numbers_of_what_is_kept(name: str) -> None:
+    model, (x, _) = cart(parameters=(parameter(name, "a number", default=1.0),))
+    derive_servo(derive(model), program_of(x))
+    with pytest.raises(ModelError, match=f"machine cart has the name '{name}', which is servonode's own"):
+        derive_servo(derive(model), program_of(x, keep("end", 1 - x, "end", "m")))

@@ -164,8 +164,10 @@ def _judge_goal(rows: Rows, own: Ran, free: Ran, found: Examination) -> None:
         deep = float(least - margins[:, i].min())
         until = "on" if forbidden[-1] == len(steps) - 1 else f"to {last:.3g} s"
         unit = each.quantity.unit
-        text = f"the goal passes through what it forbids, from {first:.3g} {'s on' if until == 'on' else until}, by up "
-        text += f"to {of(deep, unit)}"
+        text = (
+            f"without it the run passes through what it forbids, from {first:.3g} {'s on' if until == 'on' else until}"
+        )
+        text += f", by up to {of(deep, unit)}"
         rows_of_own = own.residuals[(own.steps >= steps[forbidden[0]]) & (own.steps <= steps[forbidden[-1]])]
         alone = np.abs(free.residuals[forbidden]).max(axis=0)
         left = np.abs(rows_of_own).max(axis=0, initial=0.0)
@@ -174,7 +176,11 @@ def _judge_goal(rows: Rows, own: Ran, free: Ran, found: Examination) -> None:
             for name, size, was in zip(names, left, alone, strict=True)
             if size > was + LEFT * max(size, was)
         ]
-        found.add("warn", f"keep {each.quantity.name}", f"{text}; left for it: {several(more) or 'nothing'}")
+        found.add(
+            "warn",
+            f"keep {each.quantity.name}",
+            f"{text}; left for it: {several(more) if more else 'no more than without it'}",
+        )
         found.numbers["keeps"][each.quantity.name]["goal"] = {"from": first, "to": last, "by": deep}
 
 
@@ -258,18 +264,17 @@ def _judge_samples(rows: Rows, runs: Sequence[Ran], found: Examination) -> None:
         text += of(0.0 if abs(least[i]) < ROUNDING * reach else float(least[i]), unit)
         if taken > ROUNDING * (1.0 + reach):
             text += f"; sampling takes {of(taken, unit, 2)}"
+        slower = ", or give a lower rate" if max(kept.degrees) else ""
         advised = f"margin = {_above(RESERVE * taken):.2g} keeps it between samples"
         if not held and "conflicts" in found.numbers["keeps"][name]:
             found.add("warn", f"keep {name}", f"{text}, by the conflict above; nothing is promised")
         elif not held and any(each.fault for each in runs):
             found.add("warn", f"keep {name}", f"{text}, up to the faults of runs; nothing is promised")
         elif not held and RESERVE * taken > SMALL * reach:
-            text += (
-                ", too much for a margin: nothing is promised; shorten the period and the delay, or give a lower rate"
-            )
+            text += f", too much for a margin: nothing is promised; shorten the period and the delay{slower}"
             found.add("warn", f"keep {name}", text)
         elif not held:
-            found.add("warn", f"keep {name}", f"{text}, more than {PROMISE:g} of its range: {advised}, or a lower rate")
+            found.add("warn", f"keep {name}", f"{text}, more than {PROMISE:g} of its range: {advised}{slower}")
         else:
             text += f", and {advised}" if RESERVE * taken > numbers.margin + ROUNDING * reach else ""
             found.add("good", f"keep {name}", f"{text}; promised: never below {of(-promised, unit, 2)}")

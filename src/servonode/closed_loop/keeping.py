@@ -228,6 +228,7 @@ def too_fast(law: ServoLaw, start: Array, y: Array) -> Iterator[tuple[str, str]]
         yield name, text
 
 
+@np.errstate(invalid="ignore")
 def where_kept(law: ServoLaw, start: Array, y: Array) -> str:
     """What else to say of a start that violates a keep: a state that keeps all, or which ones exclude each other."""
     described, keeps = law.machine.description, law.description.keeps

@@ -335,8 +335,12 @@ class ServoLaw(Tabular):
     def _violated(self, i: int, answer: Answer) -> str:
         """The sentence for a keep that is violated."""
         quantity, tolerance = self.description.keeps[i].quantity, self.kept[3, i]
-        what = f"keep {quantity.name}: {quantity.description} is {answer.margins[i]:.4g} {quantity.unit}"
-        return f"{what}, below 0 by more than its tolerance {tolerance:.3g}; start where it is kept, or change the keep"
+        unit = f" {quantity.unit}".removesuffix(" 1")
+        text = (
+            f"keep {quantity.name}: {quantity.description} is {answer.margins[i]:.4g}{unit}, below 0 by more than its "
+        )
+        text += f"tolerance {tolerance:.3g}; give it a margin, correct what the law assumes, or start where it is kept"
+        return text
 
     def _why_singular(self, answer: Answer) -> str:
         extension = self.description.extension

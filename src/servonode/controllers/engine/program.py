@@ -246,6 +246,10 @@ def residual(
     return Residual(quantity, sympy.sympify(expression), sympy.sympify(damping), stated, priority=priority)
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def _check_priority(what: str, priority: int) -> None:
     if isinstance(priority, bool) or not isinstance(priority, int) or priority < 1:
         raise ModelError(f"{what}: its priority is {priority!r}; give a whole number, 1 for the first", here())
@@ -293,10 +297,12 @@ def keep(
     refuse_uncompilable(f"keep {name}", expression, here(), switches=True)
     numbers = {"rate": rate, "brake": brake, "tolerance": tolerance}
     for word, number in numbers.items():
-        if number is not None and not number > 0:
-            raise ModelError(f"keep {name}: its {word} is {number:g}; give one above 0, or leave it out", here())
-    if not math.isfinite(margin):
-        raise ModelError(f"keep {name}: its margin is {margin:g}; give a finite one in its unit, {unit}", here())
+        if number is not None and not (_is_number(number) and 0 < number < math.inf):
+            text = f"keep {name}: its {word} is {number!r}; give a finite number above 0, or leave it out"
+            raise ModelError(text, here())
+    if not (_is_number(margin) and 0 <= margin < math.inf):
+        text = f"keep {name}: its margin is {margin!r}; give a finite number, 0 or more, in its unit, {unit}"
+        raise ModelError(text, here())
     _check_priority(f"keep {name}", priority)
     return Keep(quantity, sympy.sympify(expression), rate, brake, margin, tolerance, priority)
 

@@ -90,7 +90,7 @@ def derive_servo(
             velocity, or needs more than MOST_DERIVATIVES of a target or signal.
     """
     _check_machine(equations, program)
-    _check_names(equations, program)
+    _check_names(equations, program, limited)
     resolved = Resolution(equations.model, program)
     moving = moving_of(equations, program, resolved)
     rows = [row_of(equations, program, resolved, moving, each) for each in program.residuals]
@@ -236,7 +236,13 @@ def _posture(equations: Equations, program: Program, resolved: Resolution) -> li
     return [wanted.get(v, sympy.Integer(0)) for v in model.velocities] if wanted else []
 
 
-def _check_names(equations: Equations, program: Program) -> None:
+def _keeping_symbols(equations: Equations, program: Program) -> list[Expr]:
+    """The symbols of the numbers by which a law keeps."""
+    limits = [each for u in equations.model.inputs for each in limit_symbols(u.name)]
+    return limits + [each for keep in program.keep for each in keep_symbols(keep.quantity.name)]
+
+
+def _check_names(equations: Equations, program: Program, limited: bool) -> None:
     """A program's names must differ from the machine's, but for signals that state an input of that name."""
     machine = {symbol.name for symbol in equations.model.symbols}
     machine |= {each.quantity.name for each in equations.model.stabilised}
@@ -260,8 +266,11 @@ def _check_names(equations: Equations, program: Program) -> None:
     residuals = [each.quantity.name for each in program.residuals]
     reserved = {"t", "late", "energy", "work"} | {f"residual_{name}" for name in residuals}
     reserved |= {f"lambda_{name}" for name in residuals} | {each.scale.name for each in program.limits}
-    reserved |= {each.name for keep in program.keep for each in keep_symbols(keep.quantity.name)}
-    reserved |= {each.name for u in equations.model.inputs for each in limit_symbols(u.name)}
+    if program.keep or limited:
+        reserved |= (numbers := {each.name for each in _keeping_symbols(equations, program)})
+        if clash := sorted(machine & numbers):
+            text = f"program {program.name}: machine {equations.model.name} has the name {clash[0]!r}, which is "
+            raise ModelError(f"{text}servonode's own where something is kept; rename it there", program.place)
     for each in own:
         if each.name in reserved:
             text = f"program {program.name}: the name {each.name!r} is servonode's own; rename it"

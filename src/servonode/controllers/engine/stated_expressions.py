@@ -158,7 +158,8 @@ class FrameGoal:
     def _coordinate(self, letter: str, text: str | float, place: Expr) -> Residual:
         key = f"goal.{self.name}.{'position' if 'position' in self.stated else letter}"
         what = f"{letter} of {self.name}{self.beside} less {text}"
-        return residual(f"{self.name}_{letter}", named(place) - self.read(key, text), what, "m")
+        found = named(place)
+        return residual(f"{self.name}_{letter}", found - self.read(key, text), what, "m", output=found)
 
     def _turn(self) -> tuple[list[Residual], list[Condition]]:
         """Of the orientation, or of the z axis alone; what no motion of the tree turns, as in a plane, is left out."""
