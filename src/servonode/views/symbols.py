@@ -57,7 +57,10 @@ def _parts(name: str) -> tuple[str, list[str], str] | None:
     found = re.fullmatch(r"([A-Za-z]+)(\d*)", base)
     if found is None or (len(found[1]) > 1 and found[1] not in GREEK) or len(index) > MOST_INDICES:
         return None
-    return found[1], [each for each in (found[2], *index) if each], dot
+    low = [each for each in (found[2], *index) if each]
+    if len(low) > 1 and any(each.isalpha() and len(each) > 2 and each not in GREEK for each in low):
+        return None  # a name of words, as of a robot's file: `j1_base_torque`
+    return found[1], low, dot
 
 
 def _numbered(index: str) -> tuple[str, str]:
