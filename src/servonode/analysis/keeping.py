@@ -367,8 +367,10 @@ def _judge_stops(rows: Rows, i: int, tried: Sequence[_Approach], distance: float
         text = f"{limits} cannot stop it at {rows.named(weakest.x)}; keep less, start slower, or give stronger drives"
         found.add("warn", f"keep {name}", text)
         return
-    kept["brake_that_fits"] = fits = min(GIVEN * weakest.gives, speed**2 / (2.0 * distance) if sure else np.inf)
+    gives = min(weakest.gives, first.gives) if first.gives > 0.0 else weakest.gives
+    kept["brake_that_fits"] = fits = min(GIVEN * gives, speed**2 / (2.0 * distance) if sure else np.inf)
     asks = f"a brake of {brake:.3g} {unit}/s^2" if np.isfinite(brake) else "a barrier without brake"
-    text += f", not always from {first.speed:.3g}" if sure else ""
+    text += f", not always from {first.speed:.3g}" if sure and first.speed > 1.01 * speed else ""
     text += f": {asks} is more than they give at {rows.named(first.x)} ({first.gives:.3g})"
-    found.add("warn", f"keep {name}", f"{text}; give brake = {fits:.2g}")
+    remedy = f"give brake = {fits:.2g}" if fits < brake else "start slower, or give stronger drives"
+    found.add("warn", f"keep {name}", f"{text}; {remedy}")
