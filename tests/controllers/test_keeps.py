@@ -125,6 +125,13 @@ def test_contact_forces_are_those_of_the_full_form() -> None:
     assert_allclose(rows[:, 4:] @ u - rows[:, 2], 3 - closed_loop.machine.full(0.0, x, u)[1] + u[0], rtol=1e-10)
 
 
+def test_a_row_that_is_rounding_alone_is_zero() -> None:
+    """At rest no torque presses the robot's wheels aside: its coefficients would be 2.8e-16."""
+    closed_loop = loop_of("trailer_pursuit")
+    (row,) = law_of(closed_loop, {"side": "3 - Lambda2"}).keep_rows(0.0, closed_loop.start, closed_loop.goal(0.0))
+    assert (row[4:] == 0.0).all()
+
+
 def test_with_nothing_to_keep_the_inputs_have_the_bits_of_the_law_alone() -> None:
     closed_loop = loop_of("trailer_pursuit")
     law, x, y = law_of(closed_loop, {"far": "100 - X"}, limits=True), closed_loop.start, closed_loop.goal(0.0)
