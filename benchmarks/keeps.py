@@ -2,11 +2,12 @@
 
     python benchmarks keeps                         200 runs of each machine, some minutes
     python benchmarks/keeps.py --runs 10000         hours
-    python benchmarks/keeps.py --only cart --spread 0.1
+    python benchmarks/keeps.py --machine cart --spread 0.1
 
 The machines of `examples/kept`, each for 5 s with inputs that are held for 1 ms and act one period late, from starts at
 which every keep is at least its margin and the last function before its row at least 0; half of them within 5 % of that
-class's edge, on the way from the file's start. Their goals ask for more than is kept and more than the drives give. The
+class's edge, on the way from the file's start (crane, arm and quadruped: the starts that `check` draws, see
+`servonode.analysis.keeping.starts`). Their goals ask for more than is kept and more than the drives give. The
 plant steps 20 times in a period; keeps are evaluated there by numpy, not by the law. A violation is a keep below
 -1e-3 of its range; `least` is the least of any keep in any run by its range. `--spread 0.1` draws the plant's
 parameters within 10 % of those that the law knows.
@@ -15,7 +16,7 @@ parameters within 10 % of those that the law knows.
 import json
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ import numpy as np
 from common import options
 
 import servonode
+from servonode.analysis.keeping import starts
+from servonode.analysis.kept_runs import begun_at
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.plants.record_layout import PlantRecordLayout
 from servonode.simulation.fused_loop import fused_loop, rows_of
@@ -35,6 +38,7 @@ FINER, PERIOD, DURATION = 20, 0.001, 5.0
 VIOLATED = 1e-3  # of a keep's range
 EDGE = 0.05
 MATH = {name: getattr(np, name) for name in ("cos", "sin", "sqrt", "tanh", "abs")}
+MATH |= {"distance": lambda a, b: np.linalg.norm(a - np.array(b), axis=1)}
 MATH |= {"max": lambda *parts: reduce(np.maximum, parts), "min": lambda *parts: reduce(np.minimum, parts)}
 
 
@@ -46,8 +50,11 @@ class Case:
     spread: Mapping[str, float]
     ranges: Mapping[str, float]
     changes: Mapping[str, Any]
+    checked: bool = False  # starts are those that check draws
+    also: Mapping[str, str] = field(default_factory=dict)  # keeps that the file does not state
 
 
+SPEEDS = {"turn": 2.2, "shoulder": 2.2, "roll": 2.5, "elbow": 2.5, "twist": 3.0, "bend": 3.0, "flange": 3.0}
 CASES = {
     "cart": Case(
         tuple({"target": {"X": text}} for text in ("2*sin(4*t)", "3*sin(7*t)", "-3*sin(11*t)", "4*sin(15*t)")),
@@ -79,7 +86,44 @@ CASES = {
         {"hitch": 0.8, "speed": 0.6, "robot": 0.8, "bed": 0.8, "dock": 0.8},
         {},
     ),
-}
+    "crane": Case(
+        tuple(
+            {"target": {"X": f"{a}*tanh({f}*t - 1)", "Z": z}}
+            for a, f, z in ((2.5, 1.0, "1.0"), (3.0, 2.0, "0.7"), (2.0, 0.8, "0.5"), (2.5, 1.5, "1 + 0.3*sin(3*t)"))
+        ),
+        {"s": 0.4, "l": 0.4, "theta": 0.19, "s_dot": 0.5, "l_dot": 0.5, "theta_dot": 0.5},
+        {"swing": 0.2, "obstacle": 1.85},
+        {"controller.predictor": False},  # its law has states of its own
+        checked=True,
+    ),
+    "arm": Case(
+        tuple(
+            {"goal": {"position": [f"0.65 - 0.2*tanh(t/2)**2 + {a}*sin({f}*t)**2", f"{b}*sin({f}*t)", z]}}
+            for a, b, f, z in ((0.0, 0.4, 3.0, "0.344"), (0.1, 0.6, 5.0, "0.344 - 0.1*sin(2*t)**2"),
+                               (-0.2, 0.5, 8.0, "0.344 + 0.2*sin(3*t)"), (0.3, 0.3, 2.0, "0.3"))
+        ),
+        dict.fromkeys(SPEEDS, 0.5) | {f"{joint}_dot": most for joint, most in SPEEDS.items()},
+        {"ball": 0.4} | {f"{joint}_range": 5.8 for joint in ("turn", "roll", "twist", "flange")}
+        | {"shoulder_range": 3.8, "elbow_range": 2.8, "bend_range": 3.2}
+        | {f"{joint}_speed": 2 * most for joint, most in SPEEDS.items()},
+        {},
+        checked=True,
+        also={f"{joint}_range": f"min({joint}_upper - {joint}, {joint} - {joint}_lower)" for joint in SPEEDS}
+        | {f"{joint}_speed": f"{most} - abs({joint}_dot)" for joint, most in SPEEDS.items()},
+    ),
+    "quadruped": Case(
+        tuple(
+            {"settings": {"sway": sway, "fast": fast}}
+            for sway, fast in ((0.05, 10.0), (0.1, 6.0), (0.03, 20.0), (0.15, 4.0))
+        ),
+        {"x": 0.1, "y": 0.15, "z": 0.05, "yaw": 0.2, "pitch": 0.2, "roll": 0.2}
+        | {"x_dot": 0.4, "y_dot": 0.4, "z_dot": 0.4, "yaw_dot": 0.5, "pitch_dot": 0.5, "roll_dot": 0.5},
+        dict.fromkeys(("front_left", "front_right", "hind_left", "hind_right"), 100.0)
+        | {"legs": 0.1, "height": 0.1, "hips": 0.6},
+        {},
+        checked=True,
+    ),
+}  # fmt: skip
 
 
 def loops_of(name: str, more: Mapping[str, Any]) -> list[Any]:
@@ -92,6 +136,8 @@ def loops_of(name: str, more: Mapping[str, Any]) -> list[Any]:
         changed = dict(keys)
         for key, value in goal.get("target", {}).items():
             changed[f"target.{key}"] = value
+        if "goal" in goal:
+            changed["controller.goal.tool.position"] = goal["goal"]["position"]
         for section in ("settings", "gains"):
             for key, value in goal.get(section, {}).items():
                 changed[f"controller.{section}.{key}"] = value
@@ -145,9 +191,9 @@ class Found:
     start: Array
 
 
-def one(closed_loop: ClosedLoop, ranges: Mapping[str, float], x: Array) -> Found:
+def one(closed_loop: ClosedLoop, case: Case, x: Array) -> Found:
     """The run from a start; what it stops by is -inf."""
-    begun, control = closed_loop.with_parts(start=x), closed_loop.control
+    begun, control = begun_at(closed_loop, x) if case.checked else closed_loop.with_parts(start=x), closed_loop.control
     assert control is not None
     launch, machine = begun.launch, begun.machine
     described, layout = machine.description, PlantRecordLayout.of(machine.description)
@@ -163,12 +209,15 @@ def one(closed_loop: ClosedLoop, ranges: Mapping[str, float], x: Array) -> Found
         names |= {quantity.name: values[:, i] for i, quantity in enumerate(each)}
     controller = launch.controller
     assert controller is not None
+    if case.also:  # poses are those of links, then of frames, of which the tool is the last
+        names["tool"] = np.array([machine.poses(0.0, x)[-1, :3] for x in states])
+    stated = {key: each.expression or "" for key, each in controller.keeps.items() if each.expression}
     least, when = {}, {}
     with np.errstate(invalid="ignore"):
-        for key, stated in controller.keeps.items():
-            value = eval(stated.expression or "", MATH, names) + 0 * t  # noqa: S307
+        for key, text in (stated | dict(case.also)).items():
+            value = eval(f"({text})", MATH, names) + 0 * t  # noqa: S307
             value = np.where(np.isfinite(value), value, -np.inf)
-            least[key], when[key] = float(np.min(value)) / ranges[key], float(t[np.argmin(value)])
+            least[key], when[key] = float(np.min(value)) / case.ranges[key], float(t[np.argmin(value)])
     if not ended.completed:
         least["stopped"], when["stopped"] = -np.inf, float(t[-1])
     limits = np.array(begun.safety.limits.value)
@@ -179,18 +228,22 @@ def one(closed_loop: ClosedLoop, ranges: Mapping[str, float], x: Array) -> Found
 def row(name: str, runs: int, spread: float, seed: int, threads: int, more: Mapping[str, Any]) -> dict[str, Any]:
     """The table's row of a machine."""
     case, rng, loops = CASES[name], np.random.default_rng(seed), loops_of(name, more)
-    starts: list[tuple[ClosedLoop, Array]] = []
-    while len(starts) < runs:
-        closed_loop = loops[len(starts) % len(loops)].closed_loop
+    begun: list[tuple[ClosedLoop, Array]] = []
+    checked = []
+    for i, each in enumerate(loops if case.checked else ()):
+        spreads = [case.spread.get(key, 0.0) for key in each.closed_loop.machine.description.state_names]
+        checked.append(list(starts(each.closed_loop, -(-runs // len(loops)), 100 * seed + i, np.array(spreads))))
+    while len(begun) < runs:
+        closed_loop = loops[len(begun) % len(loops)].closed_loop
         if spread:
             machine = closed_loop.machine
             numbers = {key: v * rng.uniform(1 - spread, 1 + spread) for key, v in machine.parameters.items() if v}
             closed_loop = closed_loop.with_parts(machine=machine.with_parameters(numbers))
-        x = start_of(closed_loop, case.spread, rng)
+        x = checked[len(begun) % len(loops)].pop() if case.checked else start_of(closed_loop, case.spread, rng)
         if x is not None:
-            starts.append((closed_loop, x))
+            begun.append((closed_loop, x))
     with ThreadPoolExecutor(threads) as pool:
-        found = list(pool.map(lambda each: one(each[0], case.ranges, each[1]), starts))
+        found = list(pool.map(lambda each: one(each[0], case, each[1]), begun))
     least = {key: min(each.least[key] for each in found) for key in case.ranges}
     bad = [each for each in found if min(each.least.values()) < -VIOLATED]
     return {
@@ -203,14 +256,14 @@ def row(name: str, runs: int, spread: float, seed: int, threads: int, more: Mapp
 def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--runs", type=int, default=200, help="runs of each machine")
-    parser.add_argument("--only", choices=CASES, help="one machine")
+    parser.add_argument("--machine", choices=CASES, help="one machine")
     parser.add_argument("--spread", type=float, default=0.0, help="how far parameters are drawn from the law's")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a key of the launch files")
     arguments = parser.parse_args()
     more = {key: json.loads(value) for key, _, value in (each.partition("=") for each in arguments.set)}
-    names = [arguments.only] if arguments.only else list(CASES)
+    names = [arguments.machine] if arguments.machine else list(CASES)
     rows = [row(each, arguments.runs, arguments.spread, arguments.seed, arguments.threads, more) for each in names]
     if arguments.json:
         print(json.dumps(rows))

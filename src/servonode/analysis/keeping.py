@@ -19,6 +19,7 @@ from servonode.tables import several
 
 EDGE = 0.05  # of the way to the edge of all starts that keep: half of the starts lie within so much of it
 SCANNED, HALVINGS, TRIES = 8, 12, 20  # of a way to the edge; draws for each start
+WAY = 4  # steps of a way on which coordinates follow
 DIFFERENCE, ROUNDING = 1e-6, 1e-9
 STATES, SEEDS = 50, 30  # random states; of them those from which the edge is looked for
 EVALUATIONS = 20_000  # of rows at most, in that search
@@ -51,6 +52,34 @@ class Rows:
         self.lower: Array = -free if self.integrates else np.maximum(-most, least)
         self.upper: Array = free if self.integrates else most
         self._at_start = closed_loop.goal(0.0)
+        described = self.machine.description
+        named = {name: i for i, name in enumerate(described.state_names)}
+        self.places = [named[each] for each in described.coordinates]
+        self.velocities = [named[each] for each in described.velocities]
+        own = [named.get(each.removesuffix("_dot")) for each in described.velocities]
+        self._own = [each for each in own if each in self.places] if described.rolls else []
+
+    def reached(self, x: Array) -> Array:
+        """The state next to x that the machine reaches from its start: on its constraints, and, where all velocities
+        are rates of coordinates from which others follow (feet that stay), with these as they follow on a straight way.
+        """
+        if not self._own or len(self._own) < len(self.velocities):
+            return self.machine.projected(0.0, x)
+        at, u, h = self.loop.start.copy(), np.zeros(self.machine.n_inputs), 1.0 / WAY
+        at[self.velocities] = x[self._own] - at[self._own]
+
+        def rates(dx: Array) -> Array:
+            moved = at.copy()
+            moved[self.places] += dx
+            return self.machine.derivatives(0.0, moved, u)[self.places]
+
+        for _ in range(WAY):
+            k1 = rates(np.zeros(len(self.places)))
+            k2 = rates(h / 2 * k1)
+            k3 = rates(h / 2 * k2)
+            at[self.places] += h / 6 * (k1 + 2 * k2 + 2 * k3 + rates(h * k3))
+        at[self.velocities] = x[self.velocities]
+        return at
 
     @property
     def names(self) -> list[str]:
@@ -173,7 +202,7 @@ def starts(closed_loop: ClosedLoop, n: int, seed: int = 1, spread: float | Array
 
 def _on_way(rows: Rows, far: Array, share: float) -> Array:
     start = rows.loop.start
-    return rows.machine.projected(0.0, start + share * (far - start))
+    return rows.reached(start + share * (far - start))
 
 
 def _edge(rows: Rows, far: Array) -> float:
@@ -307,19 +336,18 @@ class _Approach:
 
 
 def _approaches(rows: Rows, face: int, states: Array, distance: float) -> list[_Approach]:
-    """Such states from a distance on inwards; none where nothing limits the inputs."""
+    """Such states that violate no keep, from a distance on inwards; none where nothing limits the inputs."""
     numbers, found = rows.numbers[rows.of[face]], list[_Approach]()
-    described = rows.machine.description
-    places = [described.state_names.index(each) for each in described.coordinates]
-    velocities = [described.state_names.index(each) for each in described.velocities]
-    for x, share in zip(states, np.resize(SHARES, len(states)), strict=True):
-        at = _moved_to(rows, face, x, places, 0, share * distance)
-        at = _moved_to(rows, face, at, velocities, 1, 0.0)
-        row = rows.at(0.0, at)[[face]]
+    for x, share in zip(states, np.resize(SHARES, 0 if rows.integrates else len(states)), strict=False):
+        at = _moved_to(rows, face, x, rows.places, 0, share * distance)
+        at = _moved_to(rows, face, at, rows.velocities, 1, 0.0)
+        table = rows.at(0.0, at)
+        row = table[[face]]
         (h, psi, b), (most,) = row[0, :3], rows.most(row)
         speed, steep = approach(h, numbers)
-        if h > 0.0 and np.isfinite([most, speed, b]).all() and abs(psi) <= 1e-6 * (speed + ROUNDING):
-            easy = float(np.linalg.norm(_by(rows, face, at, velocities, 1)))
+        inside = h > 0.0 and (table[rows.degrees > 0, 0] >= 0.0).all()
+        if inside and np.isfinite([most, speed, b]).all() and abs(psi) <= 1e-6 * (speed + ROUNDING):
+            easy = float(np.linalg.norm(_by(rows, face, at, rows.velocities, 1)))
             gives = float(most - b + steep * speed)
             found.append(_Approach(speed, float(h), gives, bool(most >= b - 1e-7 * abs(b)), easy, at, row[0, 4:]))
     least = EASY * float(np.median([each.easy for each in found])) if found else 0.0
@@ -344,7 +372,7 @@ def _moved_to(rows: Rows, face: int, x: Array, places: Sequence[int], column: in
         if not (np.isfinite(by).all() and by.any()):
             break
         x[places] += (wanted - rows.at(0.0, x)[face, column]) * by / (by @ by)
-    return rows.machine.projected(0.0, x) if column == 0 else x
+    return rows.reached(x) if column == 0 else x
 
 
 def _judge_stops(rows: Rows, i: int, tried: Sequence[_Approach], distance: float, found: Examination) -> None:

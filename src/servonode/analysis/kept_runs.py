@@ -116,8 +116,9 @@ def judge_keeps(closed_loop: ClosedLoop, run: Run, found: Examination) -> None:
     rng = np.random.default_rng(0)
     near = realize.random_states(closed_loop.machine.description, closed_loop.start, rng, STATES, SPREAD)
     along = np.array(list(run.state.values())).T[:: max(1, len(run.t) // STATES)]
-    both = np.vstack([near, np.column_stack([along, np.zeros(len(along))])])
-    judge_rows(rows, np.array([rows.machine.projected(0.0, x) for x in both]), found)
+    on_run = np.column_stack([along, np.zeros(len(along))])
+    reached = [rows.reached(x) for x in near] + [rows.machine.projected(0.0, x) for x in on_run]
+    judge_rows(rows, np.array(reached), found)
     _judge_clipping(rows, run, found)
     if not can_fuse(closed_loop):
         text = "the loop is not compiled as a whole, so that neither other starts nor states between samples were tried"
