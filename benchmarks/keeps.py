@@ -217,6 +217,8 @@ def one(closed_loop: ClosedLoop, case: Case, x: Array) -> Found:
         for key, text in (stated | dict(case.also)).items():
             value = eval(f"({text})", MATH, names) + 0 * t  # noqa: S307
             value = np.where(np.isfinite(value), value, -np.inf)
+            if "force" in text:  # inputs alone make it: nothing keeps it before the first command acts
+                value = np.where(t < 1.5 * PERIOD, np.inf, value)
             least[key], when[key] = float(np.min(value)) / case.ranges[key], float(t[np.argmin(value)])
     if not ended.completed:
         least["stopped"], when["stopped"] = -np.inf, float(t[-1])

@@ -163,7 +163,9 @@ class Forbidden:
         if not self or not (np.abs([low, high]) < LARGE).all():
             return []
         if self._view.projection is not None:
-            return [each.in_space(self._view.projection, low, high) for each in self._fixed.values()]
+            eye = np.cross(*self._view.projection)
+            seen = [each for each in self._fixed.values() if not each.flat or abs(each.at @ eye) < 1.0 - ALIKE]
+            return [each.in_space(self._view.projection, low, high) for each in seen]  # no sheet that lies before all
         step = float(np.max(high - low)) / (COARSE if self.moves else pieces)
         found = list[Area]()
         for area in self._polygons(t, low, high, step):
