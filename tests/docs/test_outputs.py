@@ -88,6 +88,7 @@ SIMULATED = (
     ("trailer_reverse_estimated", "estimator.gate=4"),
     ("sphero_runs_over", "plant.safety.safe_time=0"),
     ("snowboarder_too_weak", "run.duration=1"),
+    ("base_rates", 'controller.keep.slow="2 - V"'),
     ("trailer_pursuit_lockstep", 'fault=[{on="link",kind="off",at=0.5}]'),
 )
 

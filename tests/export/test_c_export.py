@@ -25,7 +25,9 @@ def test_a_law_with_three_inputs_is_solved_with_pivoting_in_c_as_well(
     law = small.law("plate_rates", small.plate, plate_rates, machine, Path(__file__))
     law.stabilise({"along": 1.0, "across": 2.0, "turn": 3.0})
     free, none = Limits((np.inf,) * 3, (np.inf,) * 3), load_signals({}, 0)
-    text = c_file(Exported(machine, law, "rk4", 0.001, 0.01, "run", machine.state({}), free, None, 0, none, none, ()))
+    text = c_file(
+        Exported(machine, law, "rk4", 0.001, 0.01, "run", machine.state({}), free, None, 0, 0, none, none, ())
+    )
     assert "solve_3(S3, v3)" in text
     compiled, out = library(text).run_law, np.zeros(law.answer_layout.size)
     for _ in range(100):

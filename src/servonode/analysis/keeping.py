@@ -230,6 +230,7 @@ def judge_rows(rows: Rows, states: Array, found: Examination) -> None:
         name, numbers = each.quantity.name, rows.numbers[i]
         kept = found.numbers.setdefault("keeps", {}).setdefault(name, {})
         kept |= {"relative_degrees": list(each.degrees), **numbers._asdict()}
+        kept["brake"] = numbers.brake if np.isfinite(numbers.brake) else None
         found.add("good", f"keep {name}", _line(rows, i))
         for face in np.flatnonzero(rows.of == i):
             _judge_edge(rows, int(face), states, table, found)
