@@ -142,6 +142,7 @@ def checked() -> list[dict[str, Any]]:
         ("trailer_pursuit", "run.duration=5"),
         ("trailer_estimated", "run.duration=2"),
         ("sphero_pursuit", "run.duration=2", "plant.sensor.noise={X=0.001}"),
+        ("base_rates", "run.duration=2", 'controller.keep.slow="2 - V"'),
     )
     return [printed("check", name, *(word for each in sets for word in ("--set", each))) for name, *sets in cases]
 
