@@ -12,7 +12,7 @@ import numpy as np
 from servonode.analysis.linear_system import slope
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.closed_loop.keeping import approach
+from servonode.closed_loop.keeping import approach, least_inputs, most_of
 from servonode.closed_loop.static_checks import SPREAD, Examination
 from servonode.controllers.engine.keeping import KeepNumbers
 from servonode.tables import several
@@ -46,10 +46,10 @@ class Rows:
         self.numbers: list[KeepNumbers] = [numbers[each.quantity.name] for each in self.keeps]
         free = np.full(self.machine.n_inputs, np.inf)
         most, inputs = np.array(closed_loop.safety.limits.value), self.machine.description.inputs
-        least = np.array([-np.inf if each.at_least is None else each.at_least for each in inputs])
+        least = least_inputs(inputs, most)
         extension = self.law.description.extension
         self.integrates = bool(extension and extension.integrators)  # the rows have rates of these in place of inputs
-        self.lower: Array = -free if self.integrates else np.maximum(-most, least)
+        self.lower: Array = -free if self.integrates else least
         self.upper: Array = free if self.integrates else most
         self._at_start = closed_loop.goal(0.0)
         described = self.machine.description
@@ -98,10 +98,7 @@ class Rows:
 
     def most(self, rows: Array) -> Array:
         """The largest a tau of each row that the limits of the inputs allow."""
-        a = rows[:, 4:]
-        with np.errstate(invalid="ignore"):
-            found: Array = np.where(a == 0.0, 0.0, np.where(a > 0.0, a * self.upper, a * self.lower)).sum(axis=1)
-        return found
+        return most_of(rows[:, 4:], self.lower, self.upper)
 
     def conflict(self, rows: Array, tau: Array | None = None) -> list[int]:
         """The rows that no inputs within their limits keep together; none: some do, such as these."""

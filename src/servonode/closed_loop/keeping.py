@@ -11,7 +11,7 @@ from servonode.controllers import ServoLaw
 from servonode.controllers.engine import realize
 from servonode.controllers.engine.keeping import Keeping, KeepNumbers, StatedKeep
 from servonode.mechanics import discrete
-from servonode.mechanics.description import JOINT_LIMIT, Kept
+from servonode.mechanics.description import JOINT_LIMIT, Kept, Quantity
 from servonode.mechanics.machine import Machine
 from servonode.tables import several
 
@@ -94,7 +94,7 @@ def with_keeping(
         raise KeyRefused("controller", "limits", f'{text}keep; give limits = "keep"')
     if not described.keeping:
         return law
-    lower = np.maximum(-most, [-np.inf if each.at_least is None else each.at_least for each in inputs])
+    lower = least_inputs(inputs, most)
     bounds = (lower, most) if described.limited else (np.full(len(most), -np.inf), np.full(len(most), np.inf))
     keeps = described.keeps
     plain = {each.quantity.name: KeepNumbers(1.0, np.inf, 0.0, each.tolerance) for each in keeps}
@@ -169,10 +169,8 @@ def _found(
     for x in states if second.any() else ():
         h, psi, b, _, *A = law.keep_rows(0.0, machine.projected(0.0, x), y).T
         pull = np.array(A).T
-        with np.errstate(invalid="ignore"):
-            most = np.where(pull == 0.0, 0.0, np.where(pull > 0.0, pull * upper, pull * lower)).sum(axis=1)
         if (h[degrees > 0] >= 0.0).all():
-            tried.append((h, psi - h, most - b - 2.0 * psi + h))
+            tried.append((h, psi - h, most_of(pull, lower, upper) - b - 2.0 * psi + h))
     approaches, found = np.array(tried).reshape(-1, 3, len(degrees)), []  # none where the start keeps nothing
     for i in range(len(law.description.keeps)):
         own = rows[:, 3] == i
@@ -195,6 +193,19 @@ def _stops(states: Array) -> float:
             if near.sum() > FEW and (most[near] >= each).all():
                 return float(each)
     return float(np.min(most[(most > 0.0) & (need <= most)], initial=np.inf))
+
+
+def least_inputs(inputs: Sequence[Quantity], most: Array) -> Array:
+    """The least that each input may be, of which `most` is the largest magnitude."""
+    least: Array = np.maximum(-most, [-np.inf if each.at_least is None else each.at_least for each in inputs])
+    return least
+
+
+def most_of(a: Array, lower: Array, upper: Array) -> Array:
+    """The largest a tau of each row (n, n_tau) with inputs tau between these limits."""
+    with np.errstate(invalid="ignore"):
+        found: Array = np.where(a == 0.0, 0.0, np.where(a > 0.0, a * upper, a * lower)).sum(axis=1)
+    return found
 
 
 def approach(h: float, numbers: KeepNumbers) -> tuple[float, float]:

@@ -40,6 +40,14 @@ def add(x: f64[n_tau], factor: float, a: f64[n_tau], start: int, stop: int) -> N
         x[i] += factor * a[i]
 
 
+def size_of(a: f64[n_tau], tau: f64[n_tau], b: float) -> float:
+    """The size of what a tau - b is computed from."""
+    size = fabs(b)
+    for j in range(n_tau):
+        size += fabs(a[j] * tau[j])
+    return size
+
+
 def turn(a: f64[n_tau], b: f64[n_tau], c: float, s: float) -> None:
     """Rotate two rows into each other, by an angle of that cosine and sine."""
     for i in range(n_tau):
@@ -500,9 +508,7 @@ def nearest(
     for i in range(n_tau):
         finite = finite and isfinite(tau[i]) and shares[i] > 0.0 and isfinite(shares[i]) and lower[i] <= upper[i]
     for i in range(n_rows):
-        size = fabs(b[i])
-        for j in range(n_tau):
-            size += fabs(A[i, j] * tau[j])
+        size = size_of(A[i], tau, b[i])
         held[FINE, i] = size
         held[WANTED, i] = b[i] - dot(A[i], tau, 0, n_tau)
         finite = finite and isfinite(size) and isfinite(ranks[i])
@@ -547,9 +553,7 @@ def nearest(
         value = x[i] if status == ACTS else tau[i] if isfinite(tau[i]) else 0.0
         tau[i] = min(max(value, lower[i]), upper[i])
     for i in range(n_rows):
-        size = fabs(b[i])
-        for j in range(n_tau):
-            size += fabs(A[i, j] * tau[j])
+        size = size_of(A[i], tau, b[i])
         kept_by = dot(A[i], tau, 0, n_tau) - b[i]
         if status == CLIPPED or kept_by > 1e-9 * size:
             acts[i] = 0.0
