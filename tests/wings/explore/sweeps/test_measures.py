@@ -6,7 +6,7 @@ import pytest
 import servonode
 from servonode.closed_loop.variation import Variation
 from servonode.errors import StatementError
-from servonode.wings.explore.sweeps.measures import Measures
+from servonode.wings.explore.sweeps.measures import Measures, column_units, places_of
 
 T = np.linspace(0.0, 10.0, 10001)
 
@@ -70,3 +70,10 @@ def test_a_stated_measure_takes_no_name_that_results_have(measures, name, why):
     loop = servonode.load("trailer_pursuit")
     with pytest.raises(StatementError, match=f"measure {name}: {why}; give it another name"):
         Measures(Variation(loop.closed_loop, ["plant.initial.phi"]), {name: "max(V)"})
+
+
+def test_what_is_kept_has_columns_with_units_that_measures_may_name():
+    loop = servonode.load("trailer_pursuit", values={"controller.keep.slow": "0.05 - V"}).closed_loop
+    names = {"margin_slow": "m/s", "active_slow": "1", "keeping": "1"}
+    assert names.items() <= column_units(loop).items()
+    assert [answered for name, (answered, _) in places_of(loop).items() if name in names] == [True] * 3
