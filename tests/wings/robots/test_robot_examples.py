@@ -53,6 +53,47 @@ def test_the_tray_stays_level_while_its_base_drives(driver: str, turning: float)
     assert np.ptp(run.state["elbow"]) > 0.5  # the arm moves
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("file", ["mecanum/rose.toml", "parking/parking.toml"])
+def test_an_example_on_mecanum_or_steered_wheels_passes_its_check(file: str) -> None:
+    assert (EXAMPLES / file).read_text("utf-8").startswith("# Watch for: ")
+    report = servonode.check(EXAMPLES / file)
+    assert report.verdict == "yes", report
+    assert {each.subject for each in report.findings if each.level == "warn"} == {"machine"}  # what is left out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("driver", "duration", "off", "turned"), [("simulated", 22.0, 2e-5, 1e-9), ("mujoco", 4.0, 4e-3, 2e-3)]
+)
+def test_the_mecanum_base_drives_its_rose_and_never_turns(
+    driver: str, duration: float, off: float, turned: float
+) -> None:
+    run = servonode.simulate(EXAMPLES / "mecanum" / "rose.toml", plant__driver=driver, run__duration=duration)
+    assert run.fault is None
+    passed = 0.3 * (run.t - np.tanh(run.t))
+    rose = 0.8 * np.cos(2 * passed) * np.array([np.cos(passed), np.sin(passed)])
+    assert np.hypot(*(np.array([run.state["x"], run.state["y"]]) - rose)).max() < off  # m
+    assert abs(run.state["psi"]).max() < turned  # rad
+    assert np.ptp(run.state["V_side"]) > 0.3  # m/s
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("driver", "off", "turned"), [("simulated", 6e-4, 5e-4), ("mujoco", 5e-3, 4e-3)])
+def test_the_car_parks_straight_and_stands(driver: str, off: float, turned: float) -> None:
+    run = servonode.simulate(EXAMPLES / "parking" / "parking.toml", plant__driver=driver)
+    assert run.fault is None
+    last = {name: values[-1] for name, values in run.state.items()}
+    assert abs(last["x"]) < off
+    assert abs(last["y"]) < off
+    assert abs(last["psi"]) < turned
+    assert abs(last["V"]) < 1e-4  # m/s
+    path = np.polynomial.Polynomial([0, 0, 0, 20, -30, 12])(run.state["x"] / 8)
+    behind = run.state["x"] < 4.0  # where the deviation of the start has decayed
+    assert abs(run.state["y"] - path)[behind].max() < 0.05
+    assert abs(run.state["left_steer"]).max() > 0.4
+
+
 QUADRUPED = EXAMPLES / "quadruped"
 FEET = [f"{place}_foot" for place in ("front_left", "front_right", "hind_left", "hind_right")]
 

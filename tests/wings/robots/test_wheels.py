@@ -144,6 +144,12 @@ def test_wheels_that_cannot_be_are_refused_with_the_remedy(tmp_path: Path) -> No
     assert "casters: 'ball' is no joint of the file" in said(wheels=two, casters=["ball"])
     assert "motors: 'm' is not a joint" in said(wheels=two, motors=["m"])
     assert "radius: middle is no wheel; choose from left, right" in said(wheels=two, radius={"middle": 0.1})
+    assert "rollers: middle is no wheel; choose from left, right" in said(wheels=two, rollers={"middle": 0.8})
+    in_degrees = "those of left are at 45 rad to the axle; give radians between -pi/2 and pi/2, such as pi/4"
+    assert in_degrees in said(wheels=two, rollers=45.0)
+    assert "and not 0, which drives nothing" in said(wheels=two, rollers={"right": 0.0})
+    assert "at nan rad" in said(wheels=two, rollers=float("nan"))
+    assert "rollers: wheels names none" in said(trailer_robot(massless=False), rollers=0.8)
     assert "the wheel right does not touch the ground: it ends 0.025 m above" in said(
         wheels=two, radius={"right": 0.05}
     )
@@ -179,8 +185,10 @@ def four_wheels(places: dict[str, str], axes: dict[str, str]) -> str:
 def test_drives_whose_wheels_slip_or_roll_sideways_are_refused(tmp_path: Path) -> None:
     corners = {"fl": "0.3 0.2 0.1", "fr": "0.3 -0.2 0.1", "rl": "-0.3 0.2 0.1", "rr": "-0.3 -0.2 0.1"}
     said = refusal(tmp_path, four_wheels(corners, {}), wheels={name: name for name in corners})
-    assert "the base cannot turn" in said
-    assert "skid-steer, mecanum and omnidirectional drives" in said
+    assert (
+        "fl and rl are not steered and stand on different axes, so that the base cannot turn without slipping" in said
+    )
+    assert "name those of one axis and put the joints of others into casters, or state the rollers" in said
     around = {"a": "0.2 0 0.1", "b": "-0.1 0.1732 0.1", "c": "-0.1 -0.1732 0.1"}
     axes = {"a": "1 0 0", "b": "-0.5 0.866 0", "c": "-0.5 -0.866 0"}
     assert "the base cannot drive" in refusal(

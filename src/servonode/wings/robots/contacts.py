@@ -25,7 +25,7 @@ from servonode.mechanics.trees import Tree
 from servonode.wings.robots.file_text import RobotError
 from servonode.wings.robots.inertia import rotation_of
 from servonode.wings.robots.robot import Body, Joint, Loop, Robot, identifier
-from servonode.wings.robots.wheels import Rolling, Wheel, rolling, wheels_of
+from servonode.wings.robots.wheels import Numbers, Rolling, Wheel, linkage, rolling, wheels_of
 
 Expr = Any
 Matrix = Any  # of sympy
@@ -37,13 +37,15 @@ CLOSED = 1e-6  # m
 class Contacts:
     """What [plant.robot] says of a robot's contacts.
 
-    wheels: names -> joints that roll. radius: of all of them, or by their names [m]; else of their shapes. feet: links
-    or frames that stay. friction: coefficient of the feet's warnings. independent: joints whose rates are velocities.
-    motors: joints whose motors are inputs; else all that the file has, of a URDF one per joint.
+    wheels: names -> joints that roll. radius: of all of them, or by their names [m]; else of their shapes. rollers:
+    angles of wheels' rollers [rad], in the same way. feet: links or frames that stay. friction: coefficient of the
+    feet's warnings. independent: joints whose rates are velocities. motors: joints whose motors are inputs; else all
+    that the file has, of a URDF one per joint.
     """
 
     wheels: Mapping[str, str] = field(default_factory=dict)
-    radius: float | Mapping[str, float] | None = None
+    radius: Numbers = None
+    rollers: Numbers = None
     feet: Sequence[str] = ()
     friction: float | None = None
     independent: Sequence[str] = ()
@@ -120,10 +122,15 @@ def held(
     Raises:
         RobotError, ModelError: something stated is not there, or cannot hold the robot.
     """
-    for key, needed in (("radius", "wheels"), ("friction", "feet")):
+    for key, needed in (("radius", "wheels"), ("rollers", "wheels"), ("friction", "feet")):
         if getattr(contacts, key) is not None and not getattr(contacts, needed):
             raise RobotError(f"{robot.file.name}: [plant.robot] {key}: {needed} names none; remove it or name some")
-    wheels = wheels_of(robot, contacts.wheels, contacts.radius)
+    wheels = wheels_of(robot, contacts.wheels, contacts.radius, contacts.rollers)
+    missed = {each.name: linkage(robot.file.name, each, wheels, robot.motorless) for each in robot.loops if wheels}
+    linked = [
+        f"{name}: left out, the wheels steer alike to {gap:.2g} rad" for name, gap in missed.items() if gap is not None
+    ]
+    robot = replace(robot, loops=tuple(each for each in robot.loops if missed.get(each.name) is None))
     rolled = rolling(wheels, robot.bodies[0], tree, coordinates) if wheels else Rolling()
     feet = tuple(feet_constraints(robot.file.name, contacts.feet, tree))
     constraints = (*loop_constraints(robot, tree, coordinates), *rolled.constraints, *feet)
@@ -141,8 +148,8 @@ def held(
     )
     _check_drives(robot.file.name, rolled, found)
     warnings = tuple(feet_warnings(contacts.feet, found.constraints, friction[0]))
-    notes = tuple(f"{each}: left out, it follows from the other constraints" for each in found.redundant)
-    return Held(found.constraints, found.independent, own, rolled.kinetic, warnings, notes)
+    notes = (f"{each}: left out, it follows from the other constraints" for each in found.redundant)
+    return Held(found.constraints, found.independent, own, rolled.kinetic, warnings, (*linked, *notes))
 
 
 def _choices(
@@ -178,10 +185,12 @@ def _check_drives(what: str, rolled: Rolling, found: Mobility) -> None:
     """Refuse wheels that let the base not drive or not turn."""
     stuck = [v.name for v in rolled.velocities if v in found.fixed]
     if stuck:
-        does = {"V": "cannot drive", "Omega": "cannot turn"}[stuck[0]]
-        text = f"[plant.robot] wheels: with all of them rolling without slipping the base {does}"
-        text += ": wheels that do not turn to the side stand on more than one axis, as those of skid-steer, mecanum and"
-        raise RobotError(f"{what}: {text} omnidirectional drives, which slip or roll sideways; name those of one axis")
+        does = "turn" if stuck[0] == "Omega" else "drive"
+        text = f"[plant.robot] wheels: with all of them rolling without slipping the base cannot {does}"
+        text += (
+            ": the axles of wheels that do not turn to the side have to stand on one line, and those of steered ones"
+        )
+        raise RobotError(f"{what}: {text} to meet it in one point; put the joints of others into casters")
 
 
 # loops: the equalities that join two bodies, or two joints

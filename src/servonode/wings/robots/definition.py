@@ -41,12 +41,14 @@ class RobotDefinition(FileDefinition):
         """The robot, and what is stated of its contacts; raises as `read`."""
         from servonode.wings.robots.contacts import Contacts
         from servonode.wings.robots.read import read
+        from servonode.wings.robots.wheels import by_name
 
         stated = {each.name: options.pop(each.name) for each in fields(Contacts) if each.name in options}
         contacts = Contacts(**stated)
         if contacts.wheels:
             options = {"base": "planar"} | options
-        return read(self.file, **options, held=bool(contacts.wheels or contacts.feet)), contacts
+        rolling = [contacts.wheels.get(name, "") for name in by_name(contacts.wheels, contacts.rollers)]
+        return read(self.file, **options, rolling=rolling, held=bool(contacts.wheels or contacts.feet)), contacts
 
     def states(self, name: str, *seen: Path) -> bool:  # noqa: ARG002
         return name in ("SOLIDS", "PARTS")

@@ -26,13 +26,19 @@ SINGULAR = 1e-9  # smallest eigenvalue of a mass matrix, each velocity scaled to
 
 
 def read(
-    file: Path, base: str = "fixed", ignore: Collection[str] = (), casters: Collection[str] = (), held: bool = False
+    file: Path,
+    base: str = "fixed",
+    ignore: Collection[str] = (),
+    casters: Collection[str] = (),
+    rolling: Collection[str] = (),
+    held: bool = False,
 ) -> Robot:
     """The robot of a URDF or MJCF file.
 
-    base: how the root link of a URDF moves, "fixed", "free" or "planar". ignore: kinds of elements, of
-    `Ignored` of plants, that are left out although they change the motion. casters: joints that are left out, so that
-    their links are fixed. held: whether contacts hold the robot, so that links alone need no mass.
+    base: how the root link of a URDF moves, "fixed", "free" or "planar". ignore: kinds of elements, of `Ignored` of
+    plants, that are left out although they change the motion. casters: joints that are left out, so that their links
+    are fixed. rolling: joints of wheels whose rollers are fixed to them. held: whether contacts hold the robot, so that
+    links alone need no mass.
 
     Raises:
         RobotError: the file cannot be read, has something without a counterpart, or no regular mass matrix.
@@ -47,7 +53,7 @@ def read(
         meshes = tuple((each.parent.name, files[each.meshname]) for each in spec.geoms if files.get(each.meshname))
         radii = tuple(_radii(mujoco, spec))
         lines = _unlimited(spec, text) + leave_out(mujoco, spec, file.name, ignore)
-        lines += _fix_casters(spec, casters, file.name)
+        lines += _fix_casters(spec, casters, file.name) + list(_fix_rollers(mujoco, spec, rolling))
         inertias = take_inertias(mujoco, spec, file.name, text.format == "mjcf")
         compiled = spec.compile()
     except ValueError as error:
@@ -176,13 +182,28 @@ def _fix_casters(spec: Any, casters: Collection[str], name: str) -> list[str]:
         if each not in joints:
             text = f"casters: {each!r} is no joint of the file; choose from {', '.join(joints)}"
             raise RobotError(f"{name}: [plant.robot] {text}")
-        follows = [loop for loop in spec.equalities if loop.name1 == each]  # by <mimic>, or a gear
-        for also in [*follows, *(motor for motor in spec.actuators if motor.target == each)]:
-            spec.delete(also)
-        for leads in [loop for loop in spec.equalities if loop.name2 == each]:
-            leads.name2 = ""  # it stays where it is
-        spec.delete(joints[each])
+        _fix(spec, joints[each])
     return [f'joint "{each}": a caster does not move, its mass stays' for each in casters]
+
+
+def _fix_rollers(mujoco: ModuleType, spec: Any, rolling: Collection[str]) -> Iterator[str]:
+    """Remove the joints of what is on a wheel with rollers; a line for each wheel."""
+    for wheel in [each for each in spec.joints if each.name in rolling]:
+        rollers = [each for each in wheel.parent.find_all(mujoco.mjtObj.mjOBJ_JOINT) if each.parent != wheel.parent]
+        for each in rollers:
+            _fix(spec, each)
+        if rollers:
+            yield f'joint "{wheel.name}": the {len(rollers)} rollers on its wheel are fixed to it, their mass stays'
+
+
+def _fix(spec: Any, joint: Any) -> None:
+    """Remove a joint with what drives it."""
+    follows = [loop for loop in spec.equalities if loop.name1 == joint.name]  # by <mimic>, or a gear
+    for also in [*follows, *(motor for motor in spec.actuators if motor.target == joint.name)]:
+        spec.delete(also)
+    for leads in [loop for loop in spec.equalities if loop.name2 == joint.name]:
+        leads.name2 = ""  # it stays where it is
+    spec.delete(joint)
 
 
 def _radii(mujoco: ModuleType, spec: Any) -> Iterator[tuple[str, float]]:

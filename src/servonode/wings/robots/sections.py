@@ -40,6 +40,15 @@ class RobotKeys(AddedSection, frozen=True):
         float | dict[str, float] | None,
         key("the radius of the wheels, or of each by name (absent: that of its shape)", "m"),
     ] = None
+    rollers: Annotated[
+        float | dict[str, float] | None,
+        key(
+            "the angle from the axle to the axis of the roller on the ground, counterclockwise seen from above, of the "
+            "wheels, or of each by name: pi/4 and -pi/4 of mecanum wheels, pi/2 of omnidirectional ones (absent: no "
+            "rollers)",
+            "rad",
+        ),
+    ] = None
     casters: Annotated[list[str], key("the joints that are left out, so that their links are fixed")] = []
     feet: Annotated[list[str], key("the links or frames that stay where a run starts them")] = []
     friction: Annotated[
