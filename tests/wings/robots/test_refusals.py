@@ -26,6 +26,10 @@ def mjcf(body: str, more: str = "", option: str = "") -> str:
     return f"<mujoco><option {option}/><worldbody>{text}</worldbody>{more}</mujoco>"
 
 
+AROUND = '<tendon><spatial name="w" {}><site site="s"/><geom geom="g"/><site site="s2"/></spatial></tendon>'
+PINS = '<site name="s" pos=".2 0 0"/></body><body><site name="s2" pos="-.2 0 0"/>'
+
+
 def motor(text: str) -> str:
     return mjcf("", f"<actuator>{text}</actuator>")
 
@@ -81,9 +85,26 @@ BAD = {
         motor('<general name="p" joint="j" dyntype="integrator" actlimited="false"/>'),
         'actuator "p" has states of its own',
     ),
-    "an actuator of a body": (motor('<adhesion name="p" body="b" ctrlrange="0 1"/>'), 'actuator "p" acts on no joint'),
-    "a tendon with a spring": (
-        mjcf("", '<tendon><fixed name="w" stiffness="2"><joint joint="j" coef="1"/></fixed></tendon>'), 'tendon "w"',
+    "an actuator of a body": (
+        motor('<adhesion name="p" body="b" ctrlrange="0 1"/>'), 'actuator "p" lets body "b" adhere where it touches',
+    ),
+    "a tendon around a shape": (
+        mjcf(PINS, AROUND.format('stiffness="2"')),
+        'tendon "w" that runs around shapes',
+    ),
+    "a motor of a tendon around a shape": (
+        mjcf(PINS, AROUND.format("")
+             + '<actuator><motor name="p" tendon="w"/></actuator>'),
+        'actuator "p" acts on tendon "w", which runs around shapes',
+    ),
+    "a tendon that yields": (
+        mjcf("", '<tendon><fixed name="w" stiffness="2" springyield="1"><joint joint="j" coef="1"/></fixed></tendon>'),
+        'tendon "w" that yields',
+    ),
+    "an armature between branches": (
+        mjcf('</body><body><joint name="k"/><geom size=".1"/>', '<tendon><fixed name="w" armature="1"><joint joint="j" '
+             'coef="1"/><joint joint="k" coef="1"/></fixed></tendon>'),
+        'tendon "w" has an armature, its own or of a motor, and joins branches',
     ),
     "a body without weight": (
         mjcf('<body name="c" gravcomp="1"><joint name="k"/><geom size=".1"/></body>'), 'gravcomp of body "c"',
@@ -130,7 +151,7 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytes
 def test_what_is_ignored_is_left_out_with_a_line(tmp_path: Path) -> None:
     file = written(tmp_path, motor('<position name="p" joint="j" kp="3"/>'))
     robot = read(file, ignore=["servo"])
-    assert [(each.name, each.gear, each.range) for each in robot.actuators] == [("p", 1.0, None)]
+    assert [(each.name, each.gear, each.range) for each in robot.actuators] == [("p", (1.0,), None)]
     assert robot.dropped[0].startswith('actuator "p" is a servo')
     assert robot.dropped[0].endswith("left out")
 

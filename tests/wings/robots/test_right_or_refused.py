@@ -219,14 +219,8 @@ REFUSED = {
         mjcf(ONE, '<actuator><plugin name="m" joint="j" plugin="mujoco.pid" instance="p"/></actuator>', PID),
         'plugin of actuator "m", which has no counterpart in the equations; [plant.robot] ignore = ["plugin"]',
     ),
-    "losses of an actuator that are polynomials": (
-        mjcf(ONE, motors('name="m" joint="j" damping="0.1 0.4"')), 'damping of actuator "m" that is not linear',
-    ),
-    "a motor on a ball": (
-        mjcf(BALL, motors('name="m" joint="q" gear="0 1 0 0 0 0"')), 'actuator "m" acts on the ball or free joint "q"',
-    ),
     "a timed spring of a ball": (
-        mjcf(BALL.replace('"ball"', '"ball" springdamper="0.2 0.5"')), 'spring or damper of joint "q" that is not',
+        mjcf(BALL.replace('"ball"', '"ball" springdamper="0.2 0.5"')), 'spring of joint "q" that yields, or turns',
     ),
     "xacro": (
         urdf(link("a"), '<xacro:macro name="m"/>'),

@@ -39,8 +39,8 @@ class Contacts:
 
     wheels: names -> joints that roll. radius: of all of them, or by their names [m]; else of their shapes. rollers:
     angles of wheels' rollers [rad], in the same way. feet: links or frames that stay. friction: coefficient of the
-    feet's warnings. independent: joints whose rates are velocities. motors: joints whose motors are inputs; else all
-    that the file has, of a URDF one per joint.
+    feet's warnings. independent: joints whose rates are velocities. motors: joints, tendons or sites whose motors are
+    inputs; else all that the file has, of a URDF one per joint.
     """
 
     wheels: Mapping[str, str] = field(default_factory=dict)
@@ -68,17 +68,18 @@ def prepared(robot: Robot, contacts: Contacts) -> Robot:
     """The robot with its motors, and in angles where something holds it.
 
     Raises:
-        RobotError: `motors` names a joint without an actuator.
+        RobotError: `motors` names something without an actuator.
     """
     base = {each.name for each in robot.bodies[0].joints} if contacts.wheels else set()
-    driven = {each.joint for each in robot.actuators}
+    driven = {each.target for each in robot.actuators}
     strange = next((each for each in contacts.motors if each not in driven), None)
     if strange is not None:
         text = f"[plant.robot] motors: {strange!r} is not a joint that a motor can drive; choose from"
         raise RobotError(f"{robot.file.name}: {text} {', '.join(sorted(driven - base))}")
     following = {each.first for each in robot.loops if each.kind == "joint" and robot.motorless}  # by <mimic>
     kept = set(contacts.motors) or driven - base - following
-    return _in_angles(replace(robot, actuators=tuple(each for each in robot.actuators if each.joint in kept)), contacts)
+    motors = tuple(each for each in robot.actuators if each.target in kept)
+    return _in_angles(replace(robot, actuators=motors), contacts)
 
 
 def _in_angles(robot: Robot, contacts: Contacts) -> Robot:
@@ -113,11 +114,12 @@ def _hinged(body: Body, several: bool) -> tuple[Joint, ...]:
 
 
 def held(
-    robot: Robot, contacts: Contacts, tree: Tree, coordinates: Mapping[str, Coordinate], parameters: Sequence[Parameter]
-) -> Held:
+    robot: Robot, contacts: Contacts, tree: Tree, coordinates: Mapping[str, Coordinate],
+    lengths: Mapping[str, tuple[Expr, str]], parameters: Sequence[Parameter],
+) -> Held:  # fmt: skip
     """The constraints of loops, wheels and feet, those left out that follow from others, and the velocities.
 
-    coordinates: by the names of their joints.
+    coordinates: by the names of their joints. lengths: of tendons by their names, with units.
 
     Raises:
         RobotError, ModelError: something stated is not there, or cannot hold the robot.
@@ -133,7 +135,7 @@ def held(
     robot = replace(robot, loops=tuple(each for each in robot.loops if missed.get(each.name) is None))
     rolled = rolling(wheels, robot.bodies[0], tree, coordinates) if wheels else Rolling()
     feet = tuple(feet_constraints(robot.file.name, contacts.feet, tree))
-    constraints = (*loop_constraints(robot, tree, coordinates), *rolled.constraints, *feet)
+    constraints = (*loop_constraints(robot, tree, coordinates, lengths), *rolled.constraints, *feet)
     if not constraints and contacts.independent:
         text = "[plant.robot] independent: no loop, wheel or foot holds the robot, so all joints are; remove it"
         raise RobotError(f"{robot.file.name}: {text}")
@@ -169,7 +171,7 @@ def _choices(
         return [_own(coordinates[each] for each in contacts.independent)]
     last = {wheel.joint.name for wheel in wheels}
     base = {each.name for each in robot.bodies[0].joints}
-    moved = base if contacts.feet else {each.joint for each in robot.actuators}
+    moved = base if contacts.feet else set().union(*map(robot.moved_by, robot.actuators))
     names = sorted(coordinates, key=lambda name: (name in last, name not in moved))
     symbols = [each.row.free_symbols for each in constraints]
     beside = {name: set().union(*(row for row in symbols if q.rate in row)) for name, q in coordinates.items()}
@@ -196,11 +198,14 @@ def _check_drives(what: str, rolled: Rolling, found: Mobility) -> None:
 # loops: the equalities that join two bodies, or two joints
 
 
-def loop_constraints(robot: Robot, tree: Tree, coordinates: Mapping[str, Coordinate]) -> Iterator[Constraint]:
-    """The constraints of all loops. coordinates: by the names of their joints."""
+def loop_constraints(
+    robot: Robot, tree: Tree, coordinates: Mapping[str, Coordinate], lengths: Mapping[str, tuple[Expr, str]]
+) -> Iterator[Constraint]:
+    """The constraints of all loops. coordinates: by joints. lengths: of tendons by their names, with units."""
+    travels = {name: (q, q.quantity.unit) for name, q in coordinates.items()}
     for loop in robot.loops:
-        if loop.kind == "joint":
-            yield _coupled_joints(loop, coordinates)
+        if loop.kind in ("joint", "tendon"):
+            yield _coupled(loop, travels if loop.kind == "joint" else lengths)
             continue
         (p, R), (r, S) = (_placed(tree, name) for name in (loop.first, loop.second))
         if loop.kind == "connect":
@@ -251,14 +256,15 @@ def _moves(entry: Any) -> bool:
     return any(isinstance(symbol, Coordinate) for symbol in sympy.sympify(entry).free_symbols)
 
 
-def _coupled_joints(loop: Loop, coordinates: Mapping[str, Coordinate]) -> Constraint:
-    """A joint that is a polynomial of another one, or stays at a value."""
+def _coupled(loop: Loop, lengths: Mapping[str, tuple[Expr, str]]) -> Constraint:
+    """A joint or tendon that is a polynomial of another one, or stays at a value."""
     factors, zeros = loop.places
-    moved = coordinates[loop.first] - exact(zeros[0])
-    other = coordinates[loop.second] - exact(zeros[1]) if loop.second else sympy.Integer(0)
+    moved, unit = lengths[loop.first]
+    other = lengths[loop.second][0] - exact(zeros[1]) if loop.second else sympy.Integer(0)
     wanted = sympy.Add(*(exact(factor) * other**power for power, factor in enumerate(factors) if factor))
-    unit = "N" if coordinates[loop.first].quantity.unit == "m" else "N m"
-    return constraint(f"{identifier(loop.name)}_force", f"force of {loop.name} on {loop.first}", moved - wanted, unit)
+    text = f"force of {loop.name} on {loop.first}"
+    stated = moved - exact(zeros[0]) - wanted
+    return constraint(f"{identifier(loop.name)}_force", text, stated, "N" if unit == "m" else "N m")
 
 
 # feet: points of the robot without velocity

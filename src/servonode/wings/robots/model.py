@@ -14,11 +14,13 @@ from servonode.errors import ModelError
 from servonode.mechanics import links, trees
 from servonode.mechanics.description import JOINT_LIMIT
 from servonode.mechanics.model import Model
+from servonode.mechanics.symbols import Body as MovingBody
 from servonode.mechanics.symbols import (
     Condition,
     Coordinate,
     Input,
     Parameter,
+    body,
     condition,
     coordinate,
     input_,
@@ -28,7 +30,8 @@ from servonode.mechanics.symbols import (
 )
 from servonode.wings.robots.contacts import Contacts, held, prepared
 from servonode.wings.robots.file_text import RobotError
-from servonode.wings.robots.robot import Actuator, Body, Joint, Robot, identifier
+from servonode.wings.robots.robot import WRENCH, Actuator, Body, Joint, Range, Robot, Tendon, identifier
+from servonode.wings.robots.transmission import Transmissions, Twist
 
 Expr = Any
 UNITS = {"hinge": ("rad", "N m"), "slide": ("m", "N"), "ball": ("rad", "N m"), "free": ("rad", "N m")}
@@ -55,8 +58,10 @@ class _Machine:
         self.robot, self.contacts = prepared(robot, contacts), contacts
         self.coordinates: dict[str, Coordinate] = {}  # by their joints
         self.parameters: list[Parameter] = []
-        self.rates: dict[str, tuple[Expr, Joint]] = {}  # of hinges and slides by the joint's name
+        self.twists: dict[str, Twist] = {}  # of free and ball joints
+        self.sites: dict[str, str] = {}  # the tree's frames, by the names of sites
         self.kinetic: Expr = 0
+        self.bodies: list[MovingBody] = []
         self.dissipation: Expr = 0
         self.potential: Expr = 0
         self.forces: list[tuple[Expr, Expr]] = []
@@ -68,14 +73,19 @@ class _Machine:
     def model(self) -> Model:
         robot = self.robot
         made = trees.tree([self._link(each) for each in robot.bodies], self._gravity(), self._frames())
-        inputs = self._inputs()
-        added = held(robot, self.contacts, made, self.coordinates, self.parameters)
+        moved = Transmissions(robot, made, self.coordinates, self.twists, self.sites, self._factors())
+        for each in robot.tendons:
+            self._add_tendon(each, moved)
+        inputs = self._inputs(moved)
+        lengths = {each.name: (moved.tendon(each.name)[0], UNITS[robot.kind(each)][0]) for each in robot.tendons}
+        added = held(robot, self.contacts, made, self.coordinates, lengths, self.parameters)
         return Model(
             name=identifier(robot.name),
             description=f"{robot.name}, as {robot.file.name} describes it",
             tree=made,
             coordinates=tuple(self.coordinates.values()) if self.contacts.wheels else (),
             kinetic=self.kinetic + added.kinetic,
+            bodies=tuple(self.bodies),
             constraints=added.constraints,
             independent=added.independent,
             parameters=(*self.parameters, *added.parameters),
@@ -150,20 +160,19 @@ class _Machine:
         return name
 
     def _frames(self) -> list[links.Frame]:
-        return [
-            links.frame(
-                self._place(each.name, "site"), each.body and identifier(each.body), each.position, each.rotation
-            )
-            for each in self.robot.frames
-        ]
+        found = []
+        for each in self.robot.frames:
+            self.sites[each.name] = name = self._place(each.name, "site")  # bodies come before sites
+            found.append(links.frame(name, each.body and identifier(each.body), each.position, each.rotation))
+        return found
 
     def _joints(self, joint: Joint, body: Body) -> list[links.Joint]:
         """The joints of the tree for one joint of the robot, with what acts at them."""
         if joint.kind in ("hinge", "slide"):
             q = self._coordinate(joint)
-            self.coordinates[joint.name], self.rates[joint.name] = q, (q.rate, joint)
+            self.coordinates[joint.name] = q
             armature = self._losses(identifier(joint.name), joint.kind, joint, [q.rate])
-            self._add_spring(joint, q)
+            self._add_spring(identifier(joint.name), joint.kind, joint, (joint.rest, joint.rest), q)
             if joint.whole:
                 self._add_whole(joint.whole)
             if joint.name in self.contacts.wheels.values():  # its body does not turn in the tree
@@ -183,7 +192,9 @@ class _Machine:
         self._limit_turn(joint, quaternion[0])
         armatures = self._losses_of_whole(joint, [q.rate for q in places], spin)
         slides = [links.slide(q, np.eye(3, dtype=int)[i].tolist(), armatures[0]) for i, q in enumerate(places)]
-        return [*slides, links.ball(quaternion, spin, armatures[1])]
+        ball = links.ball(quaternion, spin, armatures[1])
+        self.twists[joint.name] = [q.rate for q in places], list(spin), sympy.Matrix(ball.rotation)
+        return [*slides, ball]
 
     def _add_whole(self, joint: Joint) -> None:
         """Add what acts at a ball or free joint that its last three, or six, coordinates state by angles."""
@@ -194,6 +205,9 @@ class _Machine:
         halves = [(sympy.cos(q / 2), sympy.sin(q / 2)) for q in (yaw, pitch, roll)]
         self._limit_turn(joint, sum(sympy.prod(each) for each in zip(*halves, strict=True)))
         rates = [q.rate for q in places]
+        turns = zip((yaw, pitch, roll), ((0, 0, 1), (0, 1, 0), (1, 0, 0)), strict=True)
+        turned = sympy.prod([sympy.Matrix(links.hinge(q, axis).rotation) for q, axis in turns])
+        self.twists[joint.name] = rates, spin, turned
         armatures = self._losses_of_whole(joint, rates, spin)
         for armature, motions in zip(armatures, (rates, spin), strict=True):
             self.kinetic += armature * sympy.Add(*(each**2 for each in motions)) / 2
@@ -217,66 +231,124 @@ class _Machine:
         word = "angle" if joint.kind == "hinge" else "travel"
         name = self._name(joint.name, f'joint "{joint.name}"')
         q = coordinate(name, f"{word} of {name}", unit, start=joint.start[0], rate_limit=joint.speed)
-        if joint.range:
-            for side, value in zip(("lower", "upper"), joint.range, strict=True):
-                end = parameter(f"{name}_{side}", f"{side} limit of {name}", unit, default=value)
-                self.parameters.append(end)
-                beyond = "below" if side == "lower" else "above"
-                text = f"{name} is {beyond} {end}, its limit in {self.robot.file.name}"
-                self.faults.append(condition(q >= end if side == "lower" else q <= end, text, JOINT_LIMIT))
+        self._add_ends(name, unit, joint.range, q)
         return q
 
-    def _losses(self, name: str, kind: str, joint: Joint, rates: Sequence[Expr]) -> Expr:
+    def _add_ends(self, name: str, unit: str, ends: Range | None, q: Expr) -> None:
+        """Add the faults of what leaves its range."""
+        for side, value in zip(("lower", "upper"), ends or (), strict=False):
+            end = parameter(f"{name}_{side}", f"{side} limit of {name}", unit, default=value)
+            self.parameters.append(end)
+            beyond = "below" if side == "lower" else "above"
+            text = f"{name} is {beyond} {end}, its limit in {self.robot.file.name}"
+            self.faults.append(condition(q >= end if side == "lower" else q <= end, text, JOINT_LIMIT))
+
+    def _losses(self, name: str, kind: str, joint: Joint | Tendon, rates: Sequence[Expr]) -> Expr:
         """Add damping and friction of a joint in motions of one kind; its armature in these."""
         unit, force = UNITS[kind]
         damping = self._parameter(f"{name}_damping", f"damping of {name}", f"{force} s/{unit}", joint.damping)
         self.dissipation += sympy.Add(*(damping * rate**2 / 2 for rate in rates))
+        for power, value in enumerate(joint.more_damping, 2):
+            text, of = f"damping of {name} by the {power}-th power of its speed", f"{force} s^{power}/{unit}^{power}"
+            factor = self._parameter(f"{name}_damping{power}", text, of, value)
+            self.forces += [(-factor * abs(rate) ** (power - 1) * rate, rate) for rate in rates if value]
         friction = self._parameter(f"{name}_friction", f"dry friction of {name}", force, joint.friction, at_least=0)
         if joint.friction:
             self.forces += [(-friction * sympy.tanh(rate / SMOOTH[kind]), rate) for rate in rates]
         inertia = "kg m^2" if kind == "hinge" else "kg"
         return self._parameter(f"{name}_armature", f"armature of {name}", inertia, joint.armature, at_least=0)
 
-    def _add_spring(self, joint: Joint, q: Expr) -> None:
-        """Add the spring of a hinge or slide."""
-        name, (unit, force) = identifier(joint.name), UNITS[joint.kind]
-        stiffness = self._parameter(f"{name}_stiffness", f"stiffness of {name}", f"{force}/{unit}", joint.stiffness)
-        if joint.stiffness:
-            rest = self._parameter(f"{name}_rest", f"{name} where its spring is relaxed", unit, joint.rest)
-            self.potential += stiffness * (q - rest) ** 2 / 2
+    def _add_spring(self, name: str, kind: str, sprung: Joint | Tendon, rest: Range, q: Expr) -> None:
+        """Add the spring of a hinge, slide or tendon, which is relaxed between the ends of rest."""
+        unit, force = UNITS[kind]
+        stiffness = self._parameter(f"{name}_stiffness", f"stiffness of {name}", f"{force}/{unit}", sprung.stiffness)
+        factors = {2: stiffness} if sprung.stiffness else {}
+        for power, value in enumerate(sprung.more_stiffness, 2):
+            text = f"stiffness of {name} by the {power}-th power of its deflection"
+            factor = self._parameter(f"{name}_stiffness{power}", text, f"{force}/{unit}^{power}", value)
+            factors |= {power + 1: factor} if value else {}
+        if not factors:
+            return
+        text = f"{name} where its spring is relaxed"
+        if rest[0] == rest[1]:
+            deflection = q - self._parameter(f"{name}_rest", text, unit, rest[0])
+        else:
+            low, high = (
+                self._parameter(f"{name}_rest_{side}", f"{side} end of {text}", unit, end)
+                for side, end in zip(("lower", "upper"), rest, strict=True)
+            )
+            deflection = sympy.Max(q - high, 0) + sympy.Min(q - low, 0)
+        self.potential += sympy.Add(*(factor * deflection**power / power for power, factor in factors.items()))
 
-    def _inputs(self) -> Mapping[Input, Expr]:
+    def _factors(self) -> dict[tuple[str, str], Expr]:
+        """What multiplies the angle of a joint that a tendon adds to travels; other factors are numbers."""
+        kinds = {joint.name: joint.kind for joint in self.robot.joints}
+        mixed = [
+            (each, joint, value)
+            for each in self.robot.tendons
+            for joint, value in each.coefficients
+            if kinds[joint] == "hinge" and self.robot.kind(each) == "slide"
+        ]
+        return {
+            (each.name, joint): self._parameter(
+                f"{self.robot.named(each)}_{joint}", f"length of {each.name} by {joint}", "m/rad", value
+            )
+            for each, joint, value in mixed
+        }
+
+    def _add_tendon(self, tendon: Tendon, moved: Transmissions) -> None:
+        """Add what a tendon has of its own: losses, a spring, a range."""
+        length, rate = moved.tendon(tendon.name)
+        name, kind = self.robot.named(tendon), self.robot.kind(tendon)
+        armature = self._losses(name, kind, tendon, [rate])
+        if tendon.armature:
+            turns = kind == "hinge"
+            moving = (
+                {"inertia": armature, "angular_velocity": rate} if turns else {"mass": armature, "velocity": (rate,)}
+            )
+            self.bodies.append(body(name, **moving))
+        self._add_spring(name, kind, tendon, tendon.rest, length)
+        self._add_ends(name, UNITS[kind][0], tendon.range, length)
+
+    def _inputs(self, moved: Transmissions) -> Mapping[Input, Expr]:
         inputs: dict[Input, Expr] = {}
+        kinds = {joint.name: joint.kind for body in self.robot.bodies for joint in body.joints}
+        tendons = {each.name: self.robot.kind(each) for each in self.robot.tendons}
         for motor in self.robot.actuators:
-            rate, joint = self.rates[motor.joint]
-            word = "torque" if joint.kind == "hinge" else "force"
+            rates = moved.rates(motor)
+            turns = len(rates) == 3 or (len(rates) == 6 and not any(motor.gear[:3]))
+            named = tendons if motor.kind == "tendon" else kinds if motor.kind == "joint" else {}
+            unit = "N m" if turns or named.get(motor.target) == "hinge" else "N"
+            word = "torque" if unit == "N m" else "force"
             stated = motor.name
             if self._taken.get(identifier(stated), "").startswith(("joint ", "parameter ")):  # as many files call both
                 stated += f"_{word}"
             name = self._name(stated, f'actuator "{motor.name}"')
-            gear = self._parameter(f"{name}_gear", f"gear of {name}", "1", motor.gear) if motor.gear != 1 else 1
-            limits: dict[str, Any] = {"limit": self._limit(motor, joint)}
+            limits: dict[str, Any] = {"limit": self._limit(motor)}
             if motor.range and motor.range[0] == 0:
                 limits["at_least"] = 0
-            made = input_(name, f"{word} at {joint.name}", UNITS[joint.kind][1], **limits)
-            inputs[made] = gear * rate
+            made = input_(name, f"{word} at {motor.target}", unit, **limits)
+            axes = ("",) if len(rates) == 1 else tuple(f"_{axis}" for axis in WRENCH[-len(rates) :])
+            arm = "1" if turns else "m"
+            gears = [
+                self._parameter(f"{name}_gear{axis}", f"gear of {name}", arm if "r" in axis else "1", gear)
+                if gear != 1
+                else 1
+                for axis, gear in zip(axes, motor.gear, strict=True)
+            ]
+            inputs[made] = sympy.Add(*(gear * rate for gear, rate in zip(gears, rates, strict=True)))
         return inputs
 
-    def _limit(self, motor: Actuator, joint: Joint) -> float | None:
+    def _limit(self, motor: Actuator) -> float | None:
         """The largest magnitude of a motor's input within its range; None without any.
 
         Raises:
             RobotError: the range lets no input act in one direction, or bounds several motors together.
         """
+        where = f'{self.robot.file.name}: actuator "{motor.name}"'
+        self._check_sums(motor, where)
         if motor.range is None:
             return None
-        where = f'{self.robot.file.name}: actuator "{motor.name}"'
-        others = [each.name for each in self.robot.actuators if each.joint == motor.joint and each != motor]
-        if joint.effort and others:
-            text = f"acts on {joint.name} together with {', '.join(others)}, and the joint limits their sum"
-            raise RobotError(
-                f"{where} {text}; give each motor a forcerange of its own, and the joint no actuatorfrcrange"
-            )
         low, high = motor.range
         shown = f"its input has the range {low:g} to {high:g}"
         if low == 0 < high:
@@ -289,3 +361,18 @@ class _Machine:
         if -low != high:
             self.notes.append(f'actuator "{motor.name}": {shown}, of which {min(-low, high):g} acts in both directions')
         return min(-low, high)
+
+    def _check_sums(self, motor: Actuator, where: str) -> None:
+        """Refuse a motor of whose force a joint or tendon limits the sum with that of others, or only a part."""
+        robot = self.robot
+        limited = {each.name: "joint" for each in robot.joints if each.effort}
+        limited |= {each.name: "tendon" for each in robot.tendons if each.limited}
+        acting = {each.name: {each.target, *robot.moved_by(each)} for each in robot.actuators}
+        sites = {each.name for each in robot.tendons if each.segments}
+        for name in sorted(limited.keys() & acting[motor.name]):
+            what, others = limited[name], [each for each in acting if each != motor.name and name in acting[each]]
+            if others or (what == "joint" and (motor.kind in ("site", "crank") or motor.target in sites)):
+                text = f"together with {', '.join(others)}, and the {what} limits their sum"
+                text = text if others else f"by a force that changes with the pose, and the {what} limits it"
+                remedy = f"give each motor a forcerange of its own, and the {what} no actuatorfrcrange"
+                raise RobotError(f"{where} acts on {name} {text}; {remedy}")

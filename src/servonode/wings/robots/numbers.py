@@ -11,20 +11,23 @@ from scipy.spatial.transform import Rotation
 from servonode.arrays import Array
 from servonode.wings.robots.file_text import FileText, RobotError
 from servonode.wings.robots.inertia import Inertia, check, rotation_of, total
-from servonode.wings.robots.robot import Actuator, Body, Frame, Joint, Loop, Range, Robot
+from servonode.wings.robots.robot import Actuator, Body, Frame, Joint, Loop, Range, Robot, Tendon
 
 FREE, BALL, SLIDE, HINGE = range(4)  # MuJoCo's numbers
 KINDS = ("free", "ball", "slide", "hinge")
-LOOPS = ("connect", "weld", "joint")
+LOOPS = ("connect", "weld", "joint", "tendon")
+TARGETS = {0: "joint", 1: "parent", 2: "crank", 3: "tendon", 4: "site"}
+JOINT, PULLEY = 1, 2  # MuJoCo's parts of a tendon
 SITE = 6  # MuJoCo's mjOBJ_SITE
 NO_GRAVITY = 1 << 7  # MuJoCo's mjDSBL_GRAVITY
+FRICTION, LIMITED = ("dof_frictionloss", "tendon_frictionloss"), ("jnt_limited", "tendon_limited")
 SWITCHED_OFF = {  # flags of <option>, with MuJoCo's bits, and what of a compiled model they make zero
-    "constraint": (1 << 0, ("eq_active0", "dof_frictionloss", "jnt_limited")),
+    "constraint": (1 << 0, ("eq_active0", *FRICTION, *LIMITED)),
     "equality": (1 << 1, ("eq_active0",)),
-    "frictionloss": (1 << 2, ("dof_frictionloss",)),
-    "limit": (1 << 3, ("jnt_limited",)),
-    "spring": (1 << 5, ("jnt_stiffness",)),
-    "damper": (1 << 6, ("dof_damping", "actuator_damping")),
+    "frictionloss": (1 << 2, FRICTION),
+    "limit": (1 << 3, LIMITED),
+    "spring": (1 << 5, ("jnt_stiffness", "jnt_stiffnesspoly", "tendon_stiffness", "tendon_stiffnesspoly")),
+    "damper": (1 << 6, tuple(f"{of}_damping{more}" for of in ("dof", "tendon", "actuator") for more in ("", "poly"))),
     "clampctrl": (1 << 8, ("actuator_ctrllimited",)),
 }
 NO_ACTUATION = 1 << 11
@@ -59,6 +62,7 @@ def described(
         bodies=tuple(reading.bodies),
         actuators=tuple(_of_each_joint(reading.bodies) if text.format == "urdf" else _actuators(model)),
         motorless=text.format == "urdf",
+        tendons=tuple(_tendons(model, file.name)),
         loops=tuple(_loops(model, reading)),
         frames=tuple(reading.frames),
         meshes=meshes,
@@ -148,21 +152,23 @@ class _Reading:
         start = tuple(model.qpos0[at : at + size].tolist())
         if limits and size == 1 and not limits[0] < start[0] < limits[1]:  # where a run could not stay
             start = (sum(limits) / 2,)
-        geared = [(model.actuator_gear[i, 0] ** 2, i) for i in range(model.nu) if model.actuator_trnid[i, 0] == number]
+        own = [model.actuator_trntype[i] < 2 and model.actuator_trnid[i, 0] == number for i in range(model.nu)]
         effort = float(max(abs(model.jnt_actfrcrange[number]))) if model.jnt_actfrclimited[number] else 0.0
         return Joint(
             name=stated.name,
             kind=KINDS[kind],
             axis=np.array(model.jnt_axis[number]),
             start=start,
-            armature=float(model.dof_armature[dof] + sum(r * model.actuator_armature[i] for r, i in geared)),
-            damping=float(model.dof_damping[dof] + sum(r * model.actuator_damping[i] for r, i in geared)),
+            armature=float(model.dof_armature[dof] + _reflected(model, own, model.actuator_armature)),
+            damping=float(model.dof_damping[dof] + _reflected(model, own, model.actuator_damping)),
             friction=float(model.dof_frictionloss[dof]),
             stiffness=float(model.jnt_stiffness[number]),
             rest=float(model.qpos_spring[at]),
             range=limits,
             effort=effort or None,
             speed=self.speeds.get(stated.name) or None,
+            more_damping=_range(model.dof_dampingpoly[dof] + _reflected(model, own, model.actuator_dampingpoly)),
+            more_stiffness=_range(model.jnt_stiffnesspoly[number]),
         )
 
     def _site(self, site: Any) -> Frame:
@@ -172,6 +178,11 @@ class _Reading:
 
 def _range(values: Any) -> Range:
     return float(values[0]), float(values[1])
+
+
+def _reflected(model: Any, motors: Sequence[bool], losses: Array) -> Any:
+    """What some motors have, as their targets feel it."""
+    return np.asarray(motors, dtype=float) * model.actuator_gear[:, 0] ** 2 @ losses
 
 
 def _switched_off(model: Any) -> Iterator[str]:
@@ -195,18 +206,99 @@ def _acts(model: Any, number: int) -> bool:
 
 
 def _actuators(model: Any) -> Iterator[Actuator]:
-    """The motors, their input the command of the file; its range is that of command, force and joint together."""
+    """The motors, their input the command of the file; its range is that of command, force and target together."""
     for number in (each for each in range(model.nu) if _acts(model, each)):
-        joint = model.actuator_trnid[number, 0]
+        kind, (target, other) = TARGETS[model.actuator_trntype[number]], model.actuator_trnid[number]
         gain = float(model.actuator_gainprm[number, 0])
-        gear = float(model.actuator_gear[number, 0]) * gain
+        gear = model.actuator_gear[number] * gain
+        joint = model.joint(target) if kind in ("joint", "parent") else None
         ranges = [model.actuator_ctrlrange[number]] if model.actuator_ctrllimited[number] else []
         if model.actuator_forcelimited[number] and gain:
             ranges.append(np.sort(model.actuator_forcerange[number] / gain))
-        if model.jnt_actfrclimited[joint] and gear:
-            ranges.append(np.sort(model.jnt_actfrcrange[joint] / gear))
+        if kind == "tendon" and model.tendon_actfrclimited[target] and gain:
+            ranges.append(np.sort(model.tendon_actfrcrange[target] / gain))
+        for limited, factor in _joint_factors(model, kind, target):
+            if model.jnt_actfrclimited[limited] and gear[0] * factor:
+                ranges.append(np.sort(model.jnt_actfrcrange[limited] / (gear[0] * factor)))
         limits = _range((max(each[0] for each in ranges), min(each[1] for each in ranges))) if ranges else None
-        yield Actuator(model.actuator(number).name, model.joint(joint).name, gear, limits)
+        size = 6 if kind == "site" else 1 if joint is None else (6, 3, 1, 1)[joint.type[0]]
+        yield Actuator(
+            name=model.actuator(number).name,
+            target=(joint or (model.tendon if kind == "tendon" else model.site)(target)).name,
+            gear=tuple(gear[:size].tolist()),
+            range=limits,
+            kind=kind,
+            reference=model.site(other).name if kind in ("site", "crank") and other >= 0 else "",
+            rod=float(model.actuator_cranklength[number]),
+        )
+
+
+def _joint_factors(model: Any, kind: str, target: int) -> list[tuple[int, float]]:
+    """The joints that a motor moves in a fixed ratio, each with its force for a force of 1 on the target."""
+    if kind in ("joint", "parent"):
+        return [(target, 1.0)]
+    return _parts(model, target) if kind == "tendon" and model.wrap_type[model.tendon_adr[target]] == JOINT else []
+
+
+def _parts(model: Any, tendon: int) -> list[tuple[int, float]]:
+    """The parts of a tendon: joints with coefficients; sites, and pulleys with divisors."""
+    first = model.tendon_adr[tendon]
+    path = range(first, first + model.tendon_num[tendon])
+    return [(int(model.wrap_objid[each]), float(model.wrap_prm[each])) for each in path]
+
+
+def _tendons(model: Any, file: str) -> Iterator[Tendon]:
+    """The tendons.
+
+    Raises:
+        RobotError: one has an armature and joins branches, between which MuJoCo's mass matrix has no entries.
+    """
+    for number in range(model.ntendon):
+        own = [model.actuator_trntype[i] == 3 and model.actuator_trnid[i, 0] == number for i in range(model.nu)]
+        fixed = model.wrap_type[model.tendon_adr[number]] == JOINT
+        armature = float(model.tendon_armature[number] + _reflected(model, own, model.actuator_armature))
+        if armature and _joins_branches(model, number):
+            text = f'tendon "{model.tendon(number).name}" has an armature, its own or of a motor, and joins branches'
+            raise RobotError(f"{file}: {text}, of which MuJoCo leaves out a part; give the joints armatures instead")
+        yield Tendon(
+            name=model.tendon(number).name,
+            coefficients=tuple((model.joint(i).name, c) for i, c in _parts(model, number)) if fixed else (),
+            segments=() if fixed else tuple(_segments(model, number)),
+            start=float(model.tendon_length0[number]),
+            armature=armature,
+            damping=float(model.tendon_damping[number] + _reflected(model, own, model.actuator_damping)),
+            friction=float(model.tendon_frictionloss[number]),
+            stiffness=float(model.tendon_stiffness[number]),
+            rest=_range(model.tendon_lengthspring[number]),
+            range=_range(model.tendon_range[number]) if model.tendon_limited[number] else None,
+            limited=bool(model.tendon_actfrclimited[number]),
+            more_damping=_range(model.tendon_dampingpoly[number] + _reflected(model, own, model.actuator_dampingpoly)),
+            more_stiffness=_range(model.tendon_stiffnesspoly[number]),
+        )
+
+
+def _joins_branches(model: Any, tendon: int) -> bool:
+    """Whether a tendon moves joints of which none carries all others."""
+    first = model.ten_J_rowadr[tendon]
+    moved = set(model.ten_J_colind[first : first + model.ten_J_rownnz[tendon]].tolist())
+    at = max(moved, default=-1)
+    while at >= 0:
+        moved.discard(at)
+        at = model.dof_parentid[at]
+    return bool(moved)
+
+
+def _segments(model: Any, tendon: int) -> Iterator[tuple[float, str, str]]:
+    """The straight pieces of a tendon between sites, each with what a pulley divides its length by."""
+    divisor, before, first = 1.0, "", model.tendon_adr[tendon]
+    for at, (site, factor) in enumerate(_parts(model, tendon), first):
+        if model.wrap_type[at] == PULLEY:
+            divisor, before = factor, ""
+            continue
+        name = model.site(site).name
+        if before:
+            yield divisor, before, name
+        before = name
 
 
 def _of_each_joint(bodies: Sequence[Body]) -> Iterator[Actuator]:
@@ -215,7 +307,7 @@ def _of_each_joint(bodies: Sequence[Body]) -> Iterator[Actuator]:
         if joint.kind in ("hinge", "slide"):
             word = "torque" if joint.kind == "hinge" else "force"
             limits = None if joint.effort is None else (-joint.effort, joint.effort)
-            yield Actuator(f"{joint.name}_{word}", joint.name, 1.0, limits)
+            yield Actuator(f"{joint.name}_{word}", joint.name, (1.0,), limits)
 
 
 def _loops(model: Any, reading: _Reading) -> Iterator[Loop]:
@@ -225,10 +317,12 @@ def _loops(model: Any, reading: _Reading) -> Iterator[Loop]:
             continue
         kind, data = LOOPS[model.eq_type[number]], model.eq_data[number].copy()
         name, first, second = model.equality(number).name, model.eq_obj1id[number], model.eq_obj2id[number]
-        if kind == "joint":
-            other = model.joint(second).name if second >= 0 else ""
-            zeros = tuple(float(model.qpos0[model.jnt_qposadr[each]]) for each in (first, max(second, 0)))
-            yield Loop(name, kind, model.joint(first).name, other, (tuple(data[:5].tolist()), zeros))
+        if kind in ("joint", "tendon"):
+            named = model.joint if kind == "joint" else model.tendon
+            lengths = model.qpos0[model.jnt_qposadr] if kind == "joint" else model.tendon_length0
+            zeros = tuple(float(lengths[each]) for each in (first, max(second, 0)))
+            other = named(second).name if second >= 0 else ""
+            yield Loop(name, kind, named(first).name, other, (tuple(data[:5].tolist()), zeros))
             continue
         by_sites = model.eq_objtype[number] == SITE
         if by_sites:  # whose origins, of welds also axes, are one

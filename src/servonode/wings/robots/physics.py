@@ -11,7 +11,7 @@ from servonode.arrays import Array
 from servonode.wings.robots.inertia import Inertia, total
 from servonode.wings.robots.mesh_files import find_meshes
 from servonode.wings.robots.read import opened
-from servonode.wings.robots.robot import Body, Robot, identifier
+from servonode.wings.robots.robot import WRENCH, Body, Joint, Robot, Tendon, identifier
 from servonode.wings.robots.spec_inertias import take_inertias
 
 Values = Mapping[str, float]
@@ -64,6 +64,7 @@ def simulated(mujoco: ModuleType, robot: Robot, values: Values, settings: Settin
             spec.worldbody.first_body().add_joint(name=name, type=joint, axis=axis)
     _set_bodies(spec, robot, values, _loose(mujoco, robot, settings.base))
     _set_joints(spec, robot, values)
+    _set_tendons(spec, robot, values)
     _set_motors(mujoco, spec, robot, values)
     if settings.contact_time is not None:
         for each in spec.geoms:
@@ -169,13 +170,36 @@ def _set_joints(spec: Any, robot: Robot, values: Values) -> None:
                     f"{name}_slide_{word} and {name}_{word} differ, and have one number; give both the same"
                 )
         each.springdamper = [0, 0]  # whose numbers are those of `robot`
-        each.armature = values.get(f"{name}_armature", stated.armature)
-        each.frictionloss = values.get(f"{name}_friction", stated.friction)
-        each.damping = [values.get(f"{name}_damping", stated.damping), *each.damping[1:]]
-        each.stiffness = [values.get(f"{name}_stiffness", stated.stiffness), *each.stiffness[1:]]
+        _set_drives(each, stated, name, values)
         if stated.kind in ("hinge", "slide"):
             rest = values.get(f"{name}_rest", stated.rest)
             each.springref = np.degrees(rest) if stated.kind == "hinge" and each.compiler.degree else rest
+
+
+def _set_drives(each: Any, stated: Joint | Tendon, name: str, values: Values) -> None:
+    """Armature, losses and stiffness of a joint or tendon, to which those of motors belong already."""
+    each.armature = values.get(f"{name}_armature", stated.armature)
+    each.frictionloss = values.get(f"{name}_friction", stated.friction)
+    for word in ("damping", "stiffness"):
+        factors = (getattr(stated, word), *getattr(stated, f"more_{word}"))
+        powers = zip(("", 2, 3), factors, strict=True)
+        setattr(each, word, [values.get(f"{name}_{word}{power}", x) for power, x in powers])
+
+
+def _set_tendons(spec: Any, robot: Robot, values: Values) -> None:
+    """Losses and spring of each tendon as the parameters have them."""
+    tendons = {each.name: each for each in robot.tendons}
+    for each in spec.tendons:
+        if stated := tendons.get(each.name):
+            name = robot.named(stated)
+            for joint, factor in stated.coefficients:
+                if values.get(identifier(f"{name}_{joint}"), factor) != factor:
+                    raise ValueError(f"{name}_{joint} is a number of the file in MuJoCo, {factor:g}; change it there")
+            _set_drives(each, stated, name, values)
+            sides = ("", "") if stated.rest[0] == stated.rest[1] else ("_lower", "_upper")
+            each.springlength = [
+                values.get(f"{name}_rest{side}", end) for side, end in zip(sides, stated.rest, strict=True)
+            ]
 
 
 def _set_motors(mujoco: ModuleType, spec: Any, robot: Robot, values: Values) -> None:
@@ -187,9 +211,13 @@ def _set_motors(mujoco: ModuleType, spec: Any, robot: Robot, values: Values) -> 
         if each.biastype != mujoco.mjtBias.mjBIAS_NONE:
             each.set_to_motor()
             each.ctrllimited, each.ctrlrange = 0, [0, 0]
-        each.gear[0] = values.get(f"{identifier(each.name)}_gear", motors[each.name].gear) / each.gainprm[0]
+        each.armature, each.damping = 0, 0 * each.damping  # of its target
+        name, gear = identifier(each.name), motors[each.name].gear
+        axes = ("",) if len(gear) == 1 else tuple(f"_{axis}" for axis in WRENCH[-len(gear) :])
+        for i, axis in enumerate(axes):
+            each.gear[i] = values.get(f"{name}_gear{axis}", gear[i]) / each.gainprm[0]
     for motor in robot.actuators if robot.motorless else ():
-        added = spec.add_actuator(name=motor.name, target=motor.joint)
+        added = spec.add_actuator(name=motor.name, target=motor.target)
         added.trntype = mujoco.mjtTrn.mjTRN_JOINT
 
 

@@ -96,8 +96,9 @@ def _in_one_line(text: str) -> str:
 
 
 def _name_all(spec: Any) -> None:
-    """Give every body, joint, actuator, site and equality a name."""
+    """Give every body, joint, actuator, site, tendon and equality a name."""
     kinds = {"bodies": "body", "joints": "joint", "actuators": "actuator", "sites": "site", "equalities": "loop"}
+    kinds["tendons"] = "tendon"
     for word, kind in kinds.items():
         elements = list(getattr(spec, word))
         taken = {each.name for each in elements}

@@ -12,11 +12,13 @@ from sympy.printing.str import StrPrinter
 from servonode.mechanics import links
 from servonode.mechanics.description import Quantity
 from servonode.mechanics.model import Model
-from servonode.mechanics.symbols import Condition, Constraint, Coordinate, Named, Parameter
+from servonode.mechanics.symbols import Body, Condition, Constraint, Coordinate, Named, Parameter
 
 Expr = Any
 COLUMNS = 120
-_MECHANICS = "Model ball condition constraint coordinate frame hinge input_ link parameter slide tree vector velocity"
+_MECHANICS = (
+    "Model ball body condition constraint coordinate frame hinge input_ link parameter slide tree vector velocity"
+)
 _SYMPY = "Abs Rational acos asin atan atan2 cos exp log sign sin sqrt tan tanh"
 _OWN = {"model", "links", "tree_of_links"}
 _TAKEN = {*_MECHANICS.split(), *_SYMPY.split(), *_OWN, *dir(builtins), *keyword.kwlist}
@@ -204,6 +206,8 @@ class _Writer:
             if (energy := getattr(model, word)) != 0:
                 terms = [f"{word}=", *map(self._print, sympy.Add.make_args(energy))]
                 yield Group(f"{word}=sum([", terms[1:], "])") if len(terms) > 2 else "".join(terms)
+        if model.bodies:
+            yield Group("bodies=[", [self._body(each) for each in model.bodies], "]")
         if model.forces:
             yield Group("forces=[", [f"({self._print(force)}, {self._print(on)})" for force, on in model.forces], "]")
         yield Group("inputs={", [f"{self.texts[u]}: {self._print(on)}" for u, on in model.inputs.items()], "}")
@@ -215,6 +219,13 @@ class _Writer:
                 yield Group(f"{word}=[", found, "]")
         if model.notes:
             yield Group("notes=[", list(map(_quoted, model.notes)), "]")
+
+    def _body(self, each: Body) -> Group:
+        """An inertia that moves in one way."""
+        words = ("mass", "velocity", each.mass, each.velocity)
+        words = words if len(each.velocity) else ("inertia", "angular_velocity", each.inertia[0], each.angular_velocity)
+        of, motion, size, rates = words
+        return Group("body(", [_quoted(each.name), f"{of}={self._print(size)}", f"{motion}=[{self._print(rates[0])}]"])
 
     def _held(self) -> Iterator[str | Group]:
         """What closes loops or rolls, and the velocities that remain."""

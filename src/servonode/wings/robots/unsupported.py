@@ -60,19 +60,37 @@ def _delete(spec: Any, elements: Any) -> None:
 def _findings(mujoco: ModuleType, spec: Any, ignore: Collection[str]) -> Iterator[Finding]:
     """What changes the motion; it is removed, or made a plain motor, once it has been named."""
     yield from _of_surroundings(spec)
+    around = {each.name for each in spec.tendons if any(part.type in _shapes(mujoco) for part in each.path)}
     for each in list(spec.actuators):
-        yield from _of_actuator(mujoco, spec, each)
-    closing = (mujoco.mjtEq.mjEQ_CONNECT, mujoco.mjtEq.mjEQ_WELD, mujoco.mjtEq.mjEQ_JOINT)
+        yield from _of_actuator(mujoco, spec, each, around)
+    kinds = mujoco.mjtEq
+    closing = (kinds.mjEQ_CONNECT, kinds.mjEQ_WELD, kinds.mjEQ_JOINT, kinds.mjEQ_TENDON)
     for each in list(spec.equalities):
-        if each.type not in closing or "equality" in ignore:
+        led = each.type == kinds.mjEQ_TENDON and around & {each.name1, each.name2}
+        if each.type not in closing or led or "equality" in ignore:
             yield "equality", f'equality "{each.name}" of {str(each.type).rpartition("_")[2].lower()}s'
             spec.delete(each)
     for each in list(spec.tendons):
-        if _acts(each):
-            yield "tendon", f'tendon "{each.name}"'
-        spec.delete(each)
+        yield from _of_tendon(spec, each, around, ignore)
     for each in spec.joints:
         yield from _of_joint(mujoco, each)
+
+
+def _shapes(mujoco: ModuleType) -> tuple[Any, ...]:
+    """What a tendon may run around."""
+    return mujoco.mjtWrap.mjWRAP_SPHERE, mujoco.mjtWrap.mjWRAP_CYLINDER
+
+
+def _of_tendon(spec: Any, tendon: Any, around: Collection[str], ignore: Collection[str]) -> Iterator[Finding]:
+    """What a tendon does that has no counterpart; one that runs around shapes is removed."""
+    ignored = "tendon" in ignore
+    if _acts(tendon) and (ignored or tendon.name in around or tendon.springyield):
+        reasons = {tendon.name in around: " that runs around shapes", bool(tendon.springyield): " that yields"}
+        yield "tendon", f'tendon "{tendon.name}"{"" if ignored else reasons[True]}'
+        tendon.stiffness, tendon.damping = 0 * tendon.stiffness, 0 * tendon.damping
+        tendon.frictionloss, tendon.armature, tendon.limited = 0, 0, 0
+    if tendon.name in around:
+        spec.delete(tendon)
 
 
 def _of_surroundings(spec: Any) -> Iterator[Finding]:
@@ -91,25 +109,25 @@ def _of_surroundings(spec: Any) -> Iterator[Finding]:
 
 def _of_joint(mujoco: ModuleType, joint: Any) -> Iterator[Finding]:
     plain = joint.type in (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
-    stiffness, damping = np.atleast_1d(joint.stiffness), np.atleast_1d(joint.damping)
-    sprung = stiffness.any() or joint.springdamper.any()
-    if stiffness[1:].any() or damping[1:].any() or joint.springyield or (sprung and not plain):
-        yield "spring", f'spring or damper of joint "{joint.name}" that is not linear in one coordinate'
+    sprung = np.any(joint.stiffness) or joint.springdamper.any()
+    if joint.springyield or (sprung and not plain):
+        yield "spring", f'spring of joint "{joint.name}" that yields, or turns in more than one way'
         joint.stiffness, joint.damping, joint.springdamper = 0 * joint.stiffness, 0 * joint.damping, [0, 0]
 
 
-def _of_actuator(mujoco: ModuleType, spec: Any, actuator: Any) -> Iterator[Finding]:
-    """What an actuator has beyond a force on one joint. A servo becomes a motor, others are removed."""
-    what = f'actuator "{actuator.name}"'
-    joint = spec.joint(actuator.target)
+def _of_actuator(mujoco: ModuleType, spec: Any, actuator: Any, around: Collection[str]) -> Iterator[Finding]:
+    """What an actuator has beyond a force. A servo becomes a motor, others are removed. around: tendons with shapes."""
+    what, kinds = f'actuator "{actuator.name}"', mujoco.mjtTrn
     if actuator.plugin.active:
         yield "plugin", f"plugin of {what}"
     elif mujoco.mjtGain.mjGAIN_MUSCLE == actuator.gaintype or mujoco.mjtDyn.mjDYN_MUSCLE == actuator.dyntype:
         yield "muscle", f"{what} is a muscle"
-    elif actuator.trntype not in (mujoco.mjtTrn.mjTRN_JOINT, mujoco.mjtTrn.mjTRN_JOINTINPARENT):
-        yield "transmission", f"{what} acts on no joint"
-    elif joint is not None and joint.type in (mujoco.mjtJoint.mjJNT_BALL, mujoco.mjtJoint.mjJNT_FREE):
-        yield "transmission", f'{what} acts on the ball or free joint "{joint.name}"'
+    elif actuator.trntype == kinds.mjTRN_BODY:
+        yield "transmission", f'{what} lets body "{actuator.target}" adhere where it touches'
+    elif actuator.trntype == kinds.mjTRN_SO3:
+        yield "transmission", f"{what} acts by three torques at once"
+    elif actuator.trntype == kinds.mjTRN_TENDON and actuator.target in around:
+        yield "transmission", f'{what} acts on tendon "{actuator.target}", which runs around shapes'
     elif actuator.dyntype != mujoco.mjtDyn.mjDYN_NONE or actuator.delay:
         yield "activation", f"{what} has states of its own"
     else:
@@ -117,9 +135,6 @@ def _of_actuator(mujoco: ModuleType, spec: Any, actuator: Any) -> Iterator[Findi
             yield "servo", f"{what} is a servo with feedback of its own (ignored, it is a motor without it)"
             actuator.set_to_motor()
             actuator.ctrllimited, actuator.ctrlrange, actuator.inheritrange = 0, [0, 0], 0  # positions or speeds
-        if np.atleast_1d(actuator.damping)[1:].any():
-            yield "spring", f"damping of {what} that is not linear"
-            actuator.damping = 0 * actuator.damping
         return
     spec.delete(actuator)
 
