@@ -57,6 +57,17 @@ def test_inputs_that_keep_everything_are_left_bit_by_bit() -> None:
     assert acts.tolist() == [0.0, 0.0]
 
 
+@pytest.mark.parametrize("by_row", [False, True])
+def test_a_long_way_for_hardly_anything_of_a_goal_ends_at_what_is_kept(by_row: bool) -> None:
+    slope, end = 1e-6, 15.0  # the goal sees the first input; it gains a millionth of what the second moves
+    A, b = np.array([[-1.0, slope], [0.0, -1.0]]), np.array([1e-3, -end if by_row else -99.0])
+    upper = [9.0, 99.0 if by_row else end]
+    status, tau, _ = nearest([0.0, 0.0], A, b, goals=[[1.0, 0.0]], lower=[-9.0, -99.0], upper=upper)
+    assert status == NUMBERS["ACTS"]
+    assert (A @ tau - b >= -1e-12 * np.abs(b)).all()
+    np.testing.assert_allclose(tau, [slope * end - 1e-3, end], rtol=1e-9)
+
+
 def test_what_is_free_is_shared_by_weight() -> None:
     status, tau, acts = nearest([1.0, 2.0], np.ones((1, 2)), np.array([4.0]), shares=[1.0, 3.0])
     assert status == NUMBERS["ACTS"]

@@ -1,6 +1,7 @@
 """Whether what starts a little beside a motion stays there: the growth of perturbations along the closed loop's run."""
 
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
@@ -8,6 +9,7 @@ import numpy.typing as npt
 from servonode.arrays import Array
 from servonode.simulation.continuous_loop import ContinuousLoop
 from servonode.simulation.equations_source import AGAIN, APART, HUGE, STOPPED
+from servonode.simulation.loop_equations import BATCH
 
 SMALL = 1e-7  # size of the perturbations, relative to the states (to 1 for states below 1)
 COPIES, SEED = 4, 1
@@ -15,6 +17,7 @@ BESIDE = 0.01  # m, rad, or relative to what is above 1: a perturbation that is 
 FACTOR = 100.0  # least growth of a perturbation that is called growing
 STEADY = 0.35  # least share of that growth (in logarithm) in the second half of its time: 1/2 is a steady rate
 POINTS, FEW = 401, 10  # times at which growth is looked at; so few of them cannot tell a steady one from a transient
+AFTERMATH = 5120  # steps beyond what stopped a motion, in which it may escape
 AT_LAST = 0.9  # of the time: growth up to there has not ended
 
 
@@ -83,8 +86,8 @@ def follow(loop: ContinuousLoop, duration: float, active: npt.NDArray[np.bool_])
 
 
 def _aftermath(loop: ContinuousLoop, t: float, x: Array, end: float) -> tuple[float, str] | None:
-    """The escape that a motion comes to if its guards let it pass, or None."""
-    for part in loop.steps(t, x, end, **loop.too_fast):
+    """The escape that a motion comes to if its guards let it pass, or None: none within so many steps."""
+    for part in islice(loop.steps(t, x, end, **loop.too_fast), AFTERMATH // BATCH):
         if len(part.times):
             t, x = float(part.times[-1]), part.states[-1]
     return loop.escape(t, x)

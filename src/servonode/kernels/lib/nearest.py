@@ -295,12 +295,19 @@ def sharpen(
     N: f64[n_tau, n_tau],
     J: f64[n_tau, n_tau],
     f: int,
+    slopes: f64[n_rows, n_tau],
+    held: f64[any_size, n_rows],
     box: f64[any_size, n_tau],
 ) -> None:
-    """One step from what `settle` found to the least for what L sees alone; rows and limits that act go on acting."""
+    """One step from what `settle` found to the least for what L sees alone; rows and limits that act go on acting.
+
+    It is long where L hardly sees it, and ends at the first of those that did not act.
+    """
     e = empty(n_tau)
     slope = empty(n_tau)
+    before = empty(n_tau)
     for i in range(n_tau):
+        before[i] = x[i]
         least[i] = x[i] - least[i]
         slope[i] = 0.0
     for j in range(r):
@@ -315,6 +322,20 @@ def sharpen(
     for j in range(f):
         if box[MULTIPLIER, j] < 0.0:
             add(x, -dot(J[j], slope, 0, n_tau), J[j], 0, n_tau)
+    size = largest(x)
+    share = 1.0
+    for i in range(n_rows):
+        missing = held[WANTED, i] - dot(slopes[i], x, 0, n_tau)
+        if held[AT, i] == 0.0 and held[STANDS, i] != 0.0 and missing > 1e-12 * (held[FINE, i] + size):
+            room = max(dot(slopes[i], before, 0, n_tau) - held[WANTED, i], 0.0)
+            share = min(share, room / (room + missing))
+    for i in range(n_tau):
+        missing = max(box[LOW, i] - x[i], x[i] - box[HIGH, i])
+        if box[SIDE, i] == 0.0 and missing > 1e-12 * size:
+            room = max(before[i] - box[LOW, i] if x[i] < box[LOW, i] else box[HIGH, i] - before[i], 0.0)
+            share = min(share, room / (room + missing))
+    for i in range(n_tau if share < 1.0 else 0):
+        x[i] = before[i] + share * (x[i] - before[i])
 
 
 def begin(x: f64[n_tau], N: f64[n_tau, n_tau]) -> None:
@@ -372,7 +393,7 @@ def by_levels(
                 return left if first or left == 0 else -left
             first = False
             if m and r < f:
-                sharpen(y, least, M, r, N, J, f, box)
+                sharpen(y, least, M, r, N, J, f, slopes, held, box)
             for i in range(n_tau):
                 x[i] = y[i]
             for i in range(n_rows):
