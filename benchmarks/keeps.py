@@ -57,6 +57,7 @@ class Case:
 
 
 SPEEDS = {"turn": 2.2, "shoulder": 2.2, "roll": 2.5, "elbow": 2.5, "twist": 3.0, "bend": 3.0, "flange": 3.0}
+TORQUES = {"turn": 12.0, "shoulder": 50.0, "roll": 12.0, "elbow": 20.0}
 CASES = {
     "cart": Case(
         tuple({"target": {"X": text}} for text in ("2*sin(4*t)", "3*sin(7*t)", "-3*sin(11*t)", "4*sin(15*t)")),
@@ -108,7 +109,7 @@ CASES = {
         {"ball": 0.4} | {f"{joint}_range": 5.8 for joint in ("turn", "roll", "twist", "flange")}
         | {"shoulder_range": 3.8, "elbow_range": 2.8, "bend_range": 3.2}
         | {f"{joint}_speed": 2 * most for joint, most in SPEEDS.items()},
-        {},
+        {f"plant.safety.limit.{joint}_torque": most for joint, most in TORQUES.items()},  # so that they act
         checked=True,
         also={f"{joint}_range": f"min({joint}_upper - {joint}, {joint} - {joint}_lower)" for joint in SPEEDS}
         | {f"{joint}_speed": f"{most} - abs({joint}_dot)" for joint, most in SPEEDS.items()},
