@@ -22,6 +22,7 @@ BENCHMARKS = (
     "chain",
     "derivation",
     "robots",
+    "mechanisms",
     "gallery",
     "window",
     "page",

@@ -77,7 +77,7 @@ NEEDS = {  # what a page's commands need beside servonode
     "how_to/ros2": lambda: find_spec("cyclonedds") and find_spec("rosbags"),
     "how_to/foxglove": lambda: find_spec("foxglove"),
     "how_to/other_tools": lambda: find_spec("rosbags") and find_spec("foxglove") and find_spec("rerun"),
-    **dict.fromkeys(("how_to/robots", "tutorials/robot_arm"), lambda: find_spec("mujoco")),
+    **dict.fromkeys(("how_to/robots", "how_to/closed_loops", "tutorials/robot_arm"), lambda: find_spec("mujoco")),
     "how_to/teaching": lambda: shutil.which("pdflatex"),
     "how_to/watch": lambda: (
         all(map(shutil.which, ("chromedriver", "openssl", "Xvfb"))) and find_spec("uvicorn") and ffmpeg()

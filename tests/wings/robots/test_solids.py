@@ -64,6 +64,26 @@ def test_shapes_stand_where_mujoco_has_them_and_what_is_only_seen_comes_first(tm
     assert np.hypot(*local[:, :2].T).max() == pytest.approx(0.05)
 
 
+def test_of_a_urdf_what_is_only_seen_is_drawn_where_nothing_touches(tmp_path: Path) -> None:
+    def link(name: str, *shapes: tuple[str, str]) -> str:
+        stated = "".join(f"<{kind}><geometry>{shape}</geometry></{kind}>" for kind, shape in shapes)
+        return f'<link name="{name}">{stated}</link>'
+
+    joint = '<joint name="{0}" type="revolute"><parent link="base"/><child link="{0}"/><limit upper="1"/></joint>'
+    small, large = '<box size="1 1 1"/>', '<box size="2 2 2"/>'
+    absent = '<mesh filename="package://robot/absent.dae"/>'
+    links = (
+        link("base", ("visual", small)),
+        link("upper", ("visual", large), ("collision", small), ("visual", absent)),
+        link("fore", ("visual", absent)),
+    )
+    file = tmp_path / "robot.urdf"
+    file.write_text(f'<robot name="robot">{"".join(links)}{joint.format("upper")}{joint.format("fore")}</robot>')
+    found, lines = solids(file)
+    assert {each.frame: np.abs(each.points).max().round(9) for each in found} == {"base": 0.5, "upper": 0.5}
+    assert lines == ['mesh "absent" of 1 shapes: left out, for package://robot/absent.dae is not there']
+
+
 def test_a_fine_mesh_becomes_few_triangles_of_the_same_form(tmp_path: Path) -> None:
     (solid,), lines = solids(meshed(tmp_path, stl(tmp_path / "part.stl", ball(100))))
     assert lines == []

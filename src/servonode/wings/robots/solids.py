@@ -1,13 +1,15 @@
 """The shapes of a robot's file as triangles for a drawing: bounded in number, whatever the file has.
 
 MuJoCo reads the file and its meshes. Of a body that has shapes which are only seen, these are taken, else those that
-touch: of a URDF MuJoCo keeps only <collision>. Planes and height fields are no part of a robot.
+touch; of a link of a URDF <visual> only where it has no <collision>. Planes and height
+fields are no part of a robot.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 
@@ -37,13 +39,35 @@ def solids(file: Path) -> tuple[list[Solid], list[str]]:
     """
     mujoco = import_mujoco()
     mujoco.set_mju_user_warning(lambda _: None)  # else it writes a file where the process runs
-    _, spec = opened(mujoco, file, "fixed")
+    text, spec = opened(mujoco, file, "fixed")
+    spec = _with_visuals(mujoco, file) if text.format == "urdf" else spec
     lines = find_meshes(spec, file)
     meshes = dict(_read_meshes(mujoco, spec, lines))
     found = [each for body in spec.bodies for each in _drawn(mujoco, body, meshes)]
     if len(found) > MOST_SHAPES:
         lines.append(f"{len(found) - MOST_SHAPES} shapes: left out, {MOST_SHAPES} are drawn")
     return _joined(_placed(mujoco, spec, found[:MOST_SHAPES], meshes)), lines
+
+
+def _with_visuals(mujoco: ModuleType, file: Path) -> Any:
+    """The spec of a URDF, without joints, with <visual> where a link has no <collision>.
+
+    MuJoCo leaves out <visual> unless the file asks for it. The file is one, for it has been read before.
+    """
+    root = ElementTree.parse(file).getroot()
+    extension = root.find("mujoco")
+    extension = ElementTree.SubElement(root, "mujoco") if extension is None else extension
+    compiler = extension.find("compiler")
+    compiler = ElementTree.SubElement(extension, "compiler") if compiler is None else compiler
+    compiler.set("discardvisual", "false")
+    spec = mujoco.MjSpec.from_string(ElementTree.tostring(root, encoding="unicode"))
+    touched = {each.parent.name for each in spec.geoms if each.contype}
+    hidden = [each for each in spec.geoms if not each.contype and each.parent.name in touched]
+    drawn = {each.meshname for each in spec.geoms if each not in hidden}
+    unseen = [each for each in spec.meshes if each.name not in drawn]
+    for each in (*spec.equalities, *spec.joints, *hidden, *unseen):
+        spec.delete(each)
+    return spec
 
 
 def _read_meshes(mujoco: ModuleType, spec: Any, lines: list[str]) -> Iterator[tuple[str, Solid]]:
