@@ -11,25 +11,27 @@ those files anew whose path has PART. Files that only others include, or that ar
 """
 
 import argparse
-import contextlib
 import hashlib
+import importlib
 import importlib.util
-import io
 import json
 import os
 import re
-import subprocess
+import resource
 import sys
+import tempfile
 import time
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
 RESULTS, PAGE = ROOT / "build/robots.json", ROOT / "docs/systems/robots.md"
-LIMIT = 120.0  # s, of one file
-MOST_KINDS = 8
+LIMIT = 60.0  # s of the processor, for one file
+TRACEBACK = "TRACEBACK"
+POSES = 5
+WARM = ("mujoco", "sympy", "scipy.spatial.transform", "servonode.simulation", "servonode.wings.robots.definition")
+WARM = (*WARM, *(f"servonode.wings.robots.{word}" for word in ("read", "judge", "model", "mesh_files")))
 Result = dict[str, Any]
 
 
@@ -66,9 +68,9 @@ def robots(folder: Path, seen: set[str]) -> Iterator[Path]:
 # one file, in a process of its own
 
 
-def one(file: Path, read_only: bool) -> Result:
+def one(file: Path, derive: bool) -> Result:
     """What MuJoCo says of a file by itself, and what servonode does."""
-    return _alone(file) | _own(file, read_only)
+    return _alone(file) | _own(file, derive)
 
 
 def _alone(file: Path) -> Result:
@@ -78,7 +80,8 @@ def _alone(file: Path) -> Result:
     from servonode.wings.robots.mesh_files import find_meshes
 
     mujoco.set_mju_user_warning(lambda _: None)
-    try:
+
+    def compiled(stated: bool) -> Any:
         spec = mujoco.MjSpec.from_file(str(file))
         find_meshes(spec, file)
         for each in (*spec.geoms, *spec.sites):
@@ -86,93 +89,174 @@ def _alone(file: Path) -> Result:
         for word in ("keys", "skins", "materials", "textures"):
             for each in list(getattr(spec, word)):
                 spec.delete(each)
-        model = spec.compile()
+        if stated:
+            spec.compiler.inertiafromgeom = mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_FALSE
+        return spec.compile()
+
+    try:
+        model = compiled(stated=False)
     except ValueError as error:
-        return {"alone": " ".join(str(error).split())[:300]}
-    light = [
-        model.body(i).name
-        for i in range(1, model.nbody)
-        if model.body_dofnum[i] and not sum(model.body_mass[k] for k in range(i, model.nbody) if model.body_weldid[k] == i) > 0
-    ]
-    if light:
-        return {"alone": f"body {light[0]} moves without mass"}
-    if not model.nv:
-        return {"alone": "nothing moves"}
-    return {"alone": "", "velocities": model.nv, "equalities": model.neq, "actuators": model.nu}
+        return {"alone": _in_one_line(error)}
+    found = {"alone": "", "velocities": model.nv, "loops": model.neq, "motors": model.nu}
+    if file.suffix == ".urdf":
+        try:
+            compiled(stated=True)
+        except ValueError:
+            found["alone"] = "a link that moves has no <inertial>; MuJoCo makes up a mass from its shapes"
+    return found
 
 
-def _own(file: Path, read_only: bool) -> Result:
+def _in_one_line(error: Exception) -> str:
+    return " ".join(str(error).replace("Error: ", "").replace("XML ", "").split())
+
+
+def _own(file: Path, derive: bool) -> Result:
     """How servonode takes a file: with which kinds in `ignore`, how right it is, and how long that took."""
     from servonode.errors import ServonodeError
-    from servonode.wings.robots.read import read
 
-    ignore, first, begun = list[str](), "", time.time()
-    found: Result = {}
-    while len(ignore) <= MOST_KINDS:
+    ignore, found = list[str](), Result()
+    while True:
         try:
-            robot = read(file, ignore=ignore)
-            if not read_only:
-                begun = time.time()
-                found |= _derived(file, ignore)
-            found |= {"joints": sum(1 for _ in robot.joints), "loops": len(robot.loops)}
-            break
-        except ServonodeError as error:
-            text = str(error)
-            first = first or text
-            kind = re.search(r'ignore = \["(\w+)"\] leaves it out', text)
-            if kind is None or kind[1] in ignore:
-                found["refused"] = text
-                break
+            return found | (_derived if derive else _read)(file, ignore) | {"ignore": ignore}
+        except ServonodeError as refused:
+            text = str(refused)
+            found.setdefault("first", text)
+            kind = re.search(r'ignore = \["(\w+)"\]', text)
+            if not kind or kind[1] in ignore:
+                return found | {"refused": text, "ignore": ignore}
             ignore.append(kind[1])
         except Exception as error:  # noqa: BLE001
-            found["refused"] = f"TRACEBACK {type(error).__name__}: {error}"
-            break
-    return found | {"ignore": ignore, "first": first, "seconds": round(time.time() - begun, 2)}
+            return found | {"refused": f"{TRACEBACK} {type(error).__name__}: {error}", "ignore": ignore}
+
+
+def _read(file: Path, ignore: list[str]) -> Result:
+    """The largest difference of mass matrices from MuJoCo's at random poses, relative to their largest entries."""
+    import mujoco
+    import numpy as np
+
+    from servonode.wings.robots.read import mass_matrix, read
+
+    robot = read(file, ignore=ignore)
+    n = sum({"ball": 3, "free": 6}.get(each.kind, 1) for each in robot.joints)
+    try:
+        model = _alone_as_read(mujoco, robot, ignore)
+    except ValueError:
+        return {"n": n, "masses": None}
+    data, rng, worst = mujoco.MjData(model), np.random.default_rng(0), 0.0
+    for _ in range(POSES):
+        values, order = list[float](), list[int]()
+        for joint in robot.joints:
+            stated = model.joint(joint.name)
+            place, dof = int(stated.qposadr[0]), int(stated.dofadr[0])
+            if joint.kind in ("hinge", "slide"):
+                values.append(rng.uniform(-1, 1))
+                data.qpos[place] = values[-1]
+            else:
+                turn = rng.normal(size=4)
+                place += 3 * (joint.kind == "free")
+                data.qpos[place : place + 4] = [turn[3], *turn[:3]]
+                values += list(turn)
+            order += range(dof, dof + {"ball": 3, "free": 6}.get(joint.kind, 1))
+        mujoco.mj_forward(model, data)
+        M = np.zeros((model.nv, model.nv))
+        mujoco.mj_fullM(model, data, M)
+        M = M[np.ix_(order, order)]
+        worst = max(worst, float(np.abs(mass_matrix(robot, _Given(values)) - M).max() / np.abs(M).max()))
+    return {"n": n, "masses": worst}
+
+
+class _Given:
+    """Stands for a random generator that gives what is stated."""
+
+    def __init__(self, values: list[float]) -> None:
+        self.values = values
+
+    def uniform(self, low: float, high: float) -> float:  # noqa: ARG002
+        return self.values.pop(0)
+
+    def normal(self, size: int) -> list[float]:
+        return [self.values.pop(0) for _ in range(size)]
+
+
+def _alone_as_read(mujoco: Any, robot: Any, ignore: list[str]) -> Any:
+    from servonode.wings.robots.judge import alone
+
+    return alone(mujoco, robot, "fixed", ignore, ())
 
 
 def _derived(file: Path, ignore: list[str]) -> Result:
-    """The machine of a file, compared with MuJoCo."""
+    """The largest difference of a file's accelerations from MuJoCo's, relative to the largest; None: not compared."""
     from servonode.plants import MachineSource
+    from servonode.wings.robots import judge
     from servonode.wings.robots.definition import RobotDefinition
 
-    options = {"ignore": ignore} if ignore else {}
-    machine = MachineSource(RobotDefinition(file.name, file), options).load({})
-    return {"states": len(machine.description.state_names), "inputs": machine.n_inputs}
+    seen, begun = list[Any](), time.process_time()
+
+    class Recorded(judge._Compared):
+        def __init__(self, *values: Any) -> None:
+            super().__init__(*values)
+            seen.append(self)
+
+    judge._Compared = Recorded  # type: ignore[misc]
+    machine = MachineSource(RobotDefinition(file.name, file), {"ignore": ignore} if ignore else {}).load({})
+    found = {"n": len(machine.description.velocities), "seconds": round(time.process_time() - begun, 1), "miss": None}
+    if seen:
+        largest = max(judge.LEAST, *(abs(each.expected).max(initial=0.0) for each in seen))
+        found["miss"] = float(max(each.missed for each in seen) / largest)
+    return found
 
 
 # all of them
 
 
-def run(packages: list[str], without: list[str], only: str, limit: float, read_only: bool) -> None:
+def run(given: argparse.Namespace) -> None:
     """Read the files of packages and write their results."""
     RESULTS.parent.mkdir(exist_ok=True)
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     seen = set[str]()
-    waiting = [
-        (f"{name}/{file.relative_to(folder)}", file)
-        for name, folder in folders(packages)
-        for file in robots(folder, seen)
+    found = {name: list(robots(folder, seen)) for name, folder in folders(given.folders)}
+    keys = [
+        (f"{name}/{file.relative_to(folder)}", file) for name, folder in folders(given.folders) for file in found[name]
     ]
-    waiting = [(key, file) for key, file in waiting if not any(re.search(each, key) for each in without)]
-    print(f"{len(waiting)} files", flush=True)
-    for key, file in waiting:
-        if (only and only in key) or key not in results:
-            results[key] = _in_process(file, limit, read_only)
-            print(key, _shown(results[key]), flush=True)
-            RESULTS.write_text(json.dumps(results, indent=0, sort_keys=True))
+    files = {key: file for key, file in keys if not any(re.search(each, key) for each in given.without)}
+    results = {key: value for key, value in results.items() if key in files}
+    waiting = [key for key in files if key not in results or (given.only and re.search(given.only, key))]
+    print(f"{len(files)} files, {len(waiting)} to read", flush=True)
+    for name in WARM:  # once, for all processes
+        importlib.import_module(name)
+
+    for key in waiting:
+        results[key] = in_process(files[key], False, given.limit)
+        print(key, results[key].get("refused") or results[key], flush=True)
+        RESULTS.write_text(json.dumps(results, indent=0, sort_keys=True) + "\n")
+    loaded = [
+        key for key in files if not results[key].get("refused") and (key in waiting or "seconds" not in results[key])
+    ]
+    for key in sorted(loaded, key=lambda key: results[key]["n"]):
+        results[key] |= in_process(files[key], True, given.limit)
+        print(key, results[key].get("refused") or results[key], flush=True)
+        RESULTS.write_text(json.dumps(results, indent=0, sort_keys=True) + "\n")
 
 
-def _in_process(file: Path, limit: float, read_only: bool) -> Result:
-    command = [sys.executable, __file__, "--one", str(file), *(["--read"] if read_only else [])]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)
-        return json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else {"refused": f"exit code {done.returncode}: {done.stderr.splitlines()[-1:]}"}
-    except subprocess.TimeoutExpired:
-        return {"refused": f"takes more than {limit:g} s", "seconds": limit}
-
-
-def _shown(found: Result) -> str:
-    return f"{found.get('refused') or 'read'}{found.get('ignore', '')} {found.get('alone', '')[:80]}"
+def in_process(file: Path, derive: bool, limit: float) -> Result:
+    """The result of a file by a process of its own that has so many seconds of the processor."""
+    with tempfile.TemporaryDirectory() as folder:
+        answer = Path(folder) / "answer"
+        child = os.fork()
+        if not child:
+            try:
+                resource.setrlimit(resource.RLIMIT_CPU, (int(limit), int(limit)))
+                os.environ["XDG_CACHE_HOME"] = folder  # so that everything is derived anew
+                nothing = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nothing, 1)
+                os.dup2(nothing, 2)
+                answer.write_text(json.dumps(one(file, derive)))
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        if answer.exists() and answer.stat().st_size:
+            return json.loads(answer.read_text())
+        return {"refused": f"takes more than {limit:g} s, or ends the process", "seconds": limit}
 
 
 def main() -> None:
@@ -182,16 +266,9 @@ def main() -> None:
     parser.add_argument("--without", action="append", default=[])
     parser.add_argument("--only", default="")
     parser.add_argument("--limit", type=float, default=LIMIT)
-    parser.add_argument("--one", type=Path)
-    parser.add_argument("--read", action="store_true")
     given = parser.parse_args()
-    if given.one:
-        with contextlib.redirect_stdout(io.StringIO()):
-            found = one(given.one, given.read)
-        print(json.dumps(found))
-        return
-    os.nice(10)
-    run(given.folders, given.without, given.only, given.limit, given.read)
+    os.nice(15)
+    run(given)
 
 
 if __name__ == "__main__":
