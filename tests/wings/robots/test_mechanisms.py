@@ -1,4 +1,4 @@
-"""The closed mechanisms of the examples: check says yes, their loops stay closed, MuJoCo moves them as closely."""
+"""The closed mechanisms of the examples: they pass the check, their loops stay closed, MuJoCo moves them as closely."""
 
 from pathlib import Path
 
