@@ -34,6 +34,8 @@ DRAWINGS: dict[str, tuple[str, int, tuple[float, float], int]] = {
     "quadrotor": (str(EXAMPLES / "quadrotor" / "quadrotor.toml"), 0, (0.0, 8.0), 7),
     "arm": (str(EXAMPLES / "elastic_arm" / "arm.toml"), 0, (0.0, 3.0), 5),
     "snakeboard": (str(EXAMPLES / "snakeboard" / "snakeboard.toml"), 0, (0.0, 20.0), 6),
+    "rose": (str(EXAMPLES / "mecanum" / "rose.toml"), 0, (0.0, 22.0), 4),
+    "parking": (str(EXAMPLES / "parking" / "parking.toml"), 0, (0.0, 14.0), 5),
 }
 INCHES, DPI, ROOM = (3.6, 2.4), 200, 0.06
 WIDER = 1.5  # of the room with floors and rails to the same without them, at most

@@ -303,8 +303,10 @@ def test_rollers_that_are_bodies_are_part_of_their_wheel(tmp_path: Path) -> None
     signs = {"front_left": 1, "front_right": -1, "rear_left": -1, "rear_right": 1}
     stated |= {"radius": 0.1, "rollers": {name: sign * np.pi / 4 for name, sign in signs.items()}}
     found = model_of(EXAMPLES / "mecanum", "mecanum.xml", **stated)
-    assert 'joint "front_left": the 12 rollers on its wheel are fixed to it, their mass stays' in found.notes
+    assert 'joint "front_left": its wheel carries 12 rollers, whose mass stays' in found.notes
     assert len(found.coordinates) == 7
+    assert_allclose([each.mass.quantity.default for each in found.tree.links], [15, *[0.4 + 12 * 0.02] * 4])
+    assert found.tree.frames == ()
     del stated["rollers"]["rear_left"]
     with pytest.raises(ServonodeError, match="rear_left = 'rear_left' carries other bodies by joints; a wheel carries"):
         model_of(EXAMPLES / "mecanum", "mecanum.xml", **stated)

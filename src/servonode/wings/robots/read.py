@@ -5,6 +5,7 @@ as they are stated and judged where parts are joined: a camera's may be wrong wh
 """
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -53,7 +54,11 @@ def read(
         meshes = tuple((each.parent.name, files[each.meshname]) for each in spec.geoms if files.get(each.meshname))
         radii = tuple(_radii(mujoco, spec))
         lines = _unlimited(spec, text) + leave_out(mujoco, spec, file.name, ignore)
-        lines += _fix_casters(spec, casters, file.name) + list(_fix_rollers(mujoco, spec, rolling))
+        lines += _fix_casters(spec, casters, file.name)
+        rollers = _fix_rollers(mujoco, spec, rolling)
+        lines += [
+            f'joint "{name}": its wheel carries {len(own)} rollers, whose mass stays' for name, own in rollers.items()
+        ]
         inertias = take_inertias(mujoco, spec, file.name, text.format == "mjcf")
         compiled = spec.compile()
     except ValueError as error:
@@ -64,6 +69,8 @@ def read(
         mujoco.set_mju_user_warning(lambda _: None)
     lines += [_in_one_line(each) for each in warnings]
     robot = described(file, text, compiled, inertias, meshes, radii, tuple(lines))
+    hidden = {body for own in rollers.values() for body in own}  # no places for goals: they turn
+    robot = replace(robot, frames=tuple(each for each in robot.frames if each.name not in hidden))
     if not (held or robot.loops):
         check_mass_matrix(robot)
     return robot
@@ -187,14 +194,15 @@ def _fix_casters(spec: Any, casters: Collection[str], name: str) -> list[str]:
     return [f'joint "{each}": a caster does not move, its mass stays' for each in casters]
 
 
-def _fix_rollers(mujoco: ModuleType, spec: Any, rolling: Collection[str]) -> Iterator[str]:
-    """Remove the joints of what is on a wheel with rollers; a line for each wheel."""
+def _fix_rollers(mujoco: ModuleType, spec: Any, rolling: Collection[str]) -> dict[str, list[str]]:
+    """Remove the joints of what is on wheels with rollers; by the wheels' joints, the bodies that were on joints."""
+    found: dict[str, list[str]] = {}
     for wheel in [each for each in spec.joints if each.name in rolling]:
         rollers = [each for each in wheel.parent.find_all(mujoco.mjtObj.mjOBJ_JOINT) if each.parent != wheel.parent]
+        found |= {wheel.name: [each.parent.name for each in rollers]} if rollers else {}
         for each in rollers:
             _fix(spec, each)
-        if rollers:
-            yield f'joint "{wheel.name}": the {len(rollers)} rollers on its wheel are fixed to it, their mass stays'
+    return found
 
 
 def _fix(spec: Any, joint: Any) -> None:
