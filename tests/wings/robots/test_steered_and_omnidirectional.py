@@ -288,14 +288,23 @@ def test_a_linkage_that_lets_wheels_roll_is_replaced_and_one_that_does_not_is_re
     assert any("linkage: left out" in each for each in found.notes)
 
 
-def test_a_mimic_of_both_steered_wheels_is_refused(tmp_path: Path) -> None:
-    text = written(CAR).replace(
-        '<joint name="fr_steer" type="continuous">',
-        '<joint name="fr_steer" type="continuous"><mimic joint="fl_steer"/>',
-    )
+@pytest.mark.parametrize(
+    ("follower", "leader", "remedy"),
+    [
+        ("fr_steer", "fl_steer", "; remove the <mimic>, or name its wheel in casters"),
+        (
+            "rl",
+            "rr",
+            "couples rl to rr, which turn at different speeds in a curve; remove it, or put one of the joints",
+        ),
+    ],
+)
+def test_a_mimic_that_makes_wheels_slip_is_refused(tmp_path: Path, follower: str, leader: str, remedy: str) -> None:
+    head = f'<joint name="{follower}" type="continuous">'
+    text = written(CAR).replace(head, f'{head}<mimic joint="{leader}"/>')
     with pytest.raises(ServonodeError) as caught:
         robot_machine(tmp_path, text, wheels={name: name for name in CORNERS})
-    assert "; remove the <mimic>, or name its wheel in casters" in str(caught.value)
+    assert remedy in str(caught.value)
 
 
 def test_rollers_that_are_bodies_are_part_of_their_wheel(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ def held(
     found = mobility(
         "loops, wheels and feet", (*parameters, *own), list(coordinates.values()), constraints, choices, here()
     )
-    _check_drives(robot.file.name, rolled, found)
+    _check_drives(robot, wheels, rolled, found)
     warnings = tuple(feet_warnings(contacts.feet, found.constraints, friction[0]))
     notes = (f"{each}: left out, it follows from the other constraints" for each in found.redundant)
     return Held(found.constraints, found.independent, own, rolled.kinetic, warnings, (*linked, *notes))
@@ -183,16 +183,21 @@ def _own(coordinates: Any) -> dict[Velocity, Expr]:
     return {q.own_velocity(): q.rate for q in coordinates}
 
 
-def _check_drives(what: str, rolled: Rolling, found: Mobility) -> None:
+def _check_drives(robot: Robot, wheels: Sequence[Wheel], rolled: Rolling, found: Mobility) -> None:
     """Refuse wheels that let the base not drive or not turn."""
     stuck = [v.name for v in rolled.velocities if v in found.fixed]
     if stuck:
-        does = "turn" if stuck[0] == "Omega" else "drive"
+        does, joints = "turn" if stuck[0] == "Omega" else "drive", {each.joint.name for each in wheels}
         text = f"[plant.robot] wheels: with all of them rolling without slipping the base cannot {does}"
-        text += (
-            ": the axles of wheels that do not turn to the side have to stand on one line, and those of steered ones"
+        reason = (
+            "the axles of wheels that do not turn to the side have to stand on one line, and those of steered ones to"
         )
-        raise RobotError(f"{what}: {text} to meet it in one point; put the joints of others into casters")
+        reason += " meet it in one point; put the joints of others into casters"
+        locked = next((each for each in robot.loops if {each.first, each.second} <= joints), None)
+        if locked:
+            reason = f"{locked.name} couples {locked.first} to {locked.second}, which turn at different speeds in a"
+            reason += " curve; remove it, or put one of the joints into casters"
+        raise RobotError(f"{robot.file.name}: {text}: {reason}")
 
 
 # loops: the equalities that join two bodies, or two joints
