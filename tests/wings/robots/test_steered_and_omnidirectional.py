@@ -138,6 +138,11 @@ def compare(found: Machine, oracle: Oracle, q: Array, v: dict[str, float], rng: 
     assert power == pytest.approx(force @ rate, rel=1e-6, abs=1e-7)
 
 
+def model_of(folder: Path, name: str, **settings: Any) -> Any:
+    """The Model of a robot's file, nothing compiled."""
+    return find_machine(name, folder).call(**settings)
+
+
 AROUND = [Placed(name, 0.2 * np.cos(a), 0.2 * np.sin(a), a + np.pi / 2, np.pi / 2)
           for name, a in (("a", 0.3), ("b", 0.3 + 2 * np.pi / 3), ("c", 0.3 + 4 * np.pi / 3))]  # fmt: skip
 
@@ -221,6 +226,17 @@ def test_both_steered_wheels_of_a_car_roll_about_one_point(tmp_path: Path, rng: 
     assert np.isfinite(found.derivatives(0.0, straight, np.ones(6))).all()
 
 
+@pytest.mark.parametrize(("up", "sign"), [("0 0 1", 1), ("0 0 -1", -1)])
+def test_the_axles_of_a_car_meet_whichever_way_its_steering_counts(tmp_path: Path, up: str, sign: int) -> None:
+    (tmp_path / "car.urdf").write_text(written(CAR, up))
+    found = model_of(tmp_path, "car.urdf", wheels={name: name for name in CORNERS})
+    gap = next(each.finite for each in found.constraints if each.quantity.name == "fr_steering")
+    q = {each.name: each for each in found.coordinates}
+    for left in (0.4, -0.7):
+        assert abs(gap.subs({q["fl_steer"]: sign * left, q["fr_steer"]: sign * right_of(left)})) < 1e-12
+        assert abs(gap.subs({q["fl_steer"]: sign * left, q["fr_steer"]: sign * left})) > 0.05
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("up", ["0 0 1", "0 0 -1"])
 def test_four_wheels_that_steer_and_drive_turn_about_any_point(
@@ -268,11 +284,6 @@ def car_with(relation: str) -> str:
 CAR_WHEELS = {name: name for name in ("rear_left", "rear_right", "front_left", "front_right")}
 
 
-def model_of(folder: Path, name: str, **settings: Any) -> Any:
-    """The Model of a robot's file, nothing compiled."""
-    return find_machine(name, folder).call(**settings)
-
-
 def test_a_linkage_that_lets_wheels_roll_is_replaced_and_one_that_does_not_is_refused(tmp_path: Path) -> None:
     """Its refusal states the coefficients of one that does."""
     found = model_of(EXAMPLES / "parking", "car.xml", wheels=CAR_WHEELS)
@@ -316,6 +327,9 @@ def test_rollers_that_are_bodies_are_part_of_their_wheel(tmp_path: Path) -> None
     assert len(found.coordinates) == 7
     assert_allclose([each.mass.quantity.default for each in found.tree.links], [15, *[0.4 + 12 * 0.02] * 4])
     assert found.tree.frames == ()
+    assert [each.name for each in found.parameters if each.name.startswith("rear_left_hub")] == [
+        f"rear_left_hub_{word}" for word in ("inertia_xx", "inertia_yy", "inertia_zz", "mass")
+    ]
     del stated["rollers"]["rear_left"]
     with pytest.raises(ServonodeError, match="rear_left = 'rear_left' carries other bodies by joints; a wheel carries"):
         model_of(EXAMPLES / "mecanum", "mecanum.xml", **stated)

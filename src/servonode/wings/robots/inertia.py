@@ -10,6 +10,7 @@ from servonode.wings.robots.file_text import RobotError
 
 ROUNDED = 1e-6  # by which the moments of a file's rounded numbers may miss the triangle inequality, of the largest
 TINY = 1e-15  # kg m^2
+RESIDUE = 1e-14  # of the largest entry, below which one of a sum is rounding
 
 
 def rotation_of(quaternion: Sequence[float] | Array) -> Array:
@@ -34,7 +35,10 @@ class Inertia:
 
 
 def total(parts: Iterable[Inertia]) -> Inertia:
-    """The inertia of parts that are one body, all in the same axes; a part alone keeps its bits."""
+    """The inertia of parts that are one body, all in the same axes; a part alone keeps its bits.
+
+    What is rounding alone, such as of rollers around a wheel, is zero.
+    """
     parts = [each for each in parts if each.mass or each.inertia.any()]
     if len(parts) == 1:
         return parts[0]
@@ -44,6 +48,9 @@ def total(parts: Iterable[Inertia]) -> Inertia:
     for each in parts:
         arm = each.centre - centre
         inertia += each.inertia + each.mass * (arm @ arm * np.eye(3) - np.outer(arm, arm))
+    reach = max((float(abs(each.centre).max()) for each in parts), default=0.0)
+    centre = np.where(abs(centre) < RESIDUE * reach, 0.0, centre)
+    inertia = np.where(abs(inertia) < RESIDUE * abs(inertia).max(), 0.0, inertia)
     return Inertia(mass, centre, inertia)
 
 
