@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help test slow soak mutants lint types docs links bench pictures release-check ci
+.PHONY: help test slow soak mutants lint types docs links bench pictures robots release-check ci
 unexport PYTHONDONTWRITEBYTECODE
 
 help:  ## print these targets
@@ -37,6 +37,9 @@ pictures:  ## the pictures of README, pages and gallery, minutes of computation
 	uv run python docs/validation/pictures.py && uv run python docs/validation/mosaic.py && \
 		uv run python docs/validation/gallery.py && uv run python docs/validation/drawings.py && \
 		uv run python docs/validation/screenshots.py
+
+robots:  ## the page of public robots, from copies of their repositories: FOLDERS="..."
+	uv run --all-extras --all-groups python tools/robots_corpus.py $(FOLDERS)
 
 release-check:  ## every step of a release but the upload
 	uv run --group release python packaging/release.py check

@@ -21,6 +21,7 @@ import resource
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,41 @@ RESULTS, PAGE = ROOT / "build/robots.json", ROOT / "docs/systems/robots.md"
 LIMIT = 60.0  # s of the processor, for one file
 TRACEBACK = "TRACEBACK"
 POSES = 5
+WITHOUT = (  # scenes, demonstrations of the engine, and variants of one robot
+    r"/scene[^/]*\.xml",
+    r"mujoco/model/(flex|replicate|plugin|sleep|cards|balloons|cube|mug|tactile|surfacevel)/",
+    r"mujoco/(doc|mjx|sample|src|wasm|simulate|dist)/",
+    r"g1_29dof_mode_1[1-6]",
+    r"rby1_description/mjcf/.*/(LINK|geoms|assets|wuji_hand)",
+    r"mujoco_playground/",
+    r"humanoid-bench/(tdmpc2|dreamerv3)",
+    r"humanoid-bench/.*kitchen",
+    r"mujoco_mpc/mjpc/(test|tasks/common_assets|tasks/humanoid/interact/scenes)",
+    r"^robot-assets/",
+    r"rby1_",
+    r"urdf_files/ros-industrial/xacro_generated",
+    r"(testing|test_assets|multiagent_mujoco|/test/)",
+    r"trifinger",
+    r"pybullet_data/(?!.*(quadruped|humanoid|laikago|mini_cheetah|aliengo|a1|kuka|franka|cassie))",
+    r"humanoid-bench/",
+    r"envs/assets/hand/manipulate_(?!block\.xml)",
+    r"adroit_hand/adroit_(?!hammer)",
+    r"urdf_files/random/robot-assets/",
+)
+MOST_LETTERS, MOST_KINDS, MOST_SECONDS = 110, 20, 20.0
+PREFACE = """\
+# Public robots, read
+
+Files of robots that anybody can get, each read as a [machine](../how_to/robots.md) and compared with MuJoCo. `make
+robots FOLDERS="..."` makes this page from folders with copies of the repositories; the first part of each path
+names the repository."""
+COLUMNS = """\
+*right*: MuJoCo compiles the file by itself, and so does servonode; *without*: kinds in `[plant.robot] ignore` that
+the refusal names. *read*: MuJoCo refuses the file alone. *n*: velocities. *masses*: the largest difference of mass
+matrices at 5 random poses from MuJoCo's, relative to the largest entry. *accelerations*: at 20 random states and
+inputs, relative to the largest, where the machine was derived. *s*: seconds of a processor for deriving and
+compiling. *before*: of 2026-11-30; release 0.1.0 read no robots' files. Meshes that are not there are left out on
+both sides."""
 WARM = ("mujoco", "sympy", "scipy.spatial.transform", "servonode.simulation", "servonode.wings.robots.definition")
 WARM = (*WARM, *(f"servonode.wings.robots.{word}" for word in ("read", "judge", "model", "mesh_files")))
 Result = dict[str, Any]
@@ -181,7 +217,7 @@ class _Given:
 def _alone_as_read(mujoco: Any, robot: Any, ignore: list[str]) -> Any:
     from servonode.wings.robots.judge import alone
 
-    return alone(mujoco, robot, "fixed", ignore, ())
+    return alone(mujoco, robot, {"ignore": ignore})
 
 
 def _derived(file: Path, ignore: list[str]) -> Result:
@@ -259,16 +295,95 @@ def in_process(file: Path, derive: bool, limit: float) -> Result:
         return {"refused": f"takes more than {limit:g} s, or ends the process", "seconds": limit}
 
 
+# the page
+
+
+def before(released: bool) -> dict[str, str]:
+    """What the page says of each file in its column "before"; of a page that has been released, its result."""
+    rows = (
+        [line.split(" | ") for line in PAGE.read_text().splitlines() if line.startswith("| `")] if PAGE.exists() else []
+    )
+    return {row[0].strip("| `"): (row[1] if released else row[-1].removesuffix(" |")) for row in rows}
+
+
+def result(found: Result) -> str:
+    """What became of a file."""
+    if text := found.get("refused"):
+        text = re.sub(r" the folder /.*|: the largest exceeds.*|; .*", "", text.partition(": ")[2] or text)
+        return "refused: " + text.replace("|", "/")[:MOST_LETTERS]
+    ignored = f", without {', '.join(found['ignore'])}" if found["ignore"] else ""
+    return ("right" if not found["alone"] else "read") + ignored
+
+
+def counts(results: dict[str, Result]) -> list[str]:
+    """The sentences above the table."""
+    whole = [each for each in results.values() if not each.get("alone", "?")]
+    rest = [each for each in results.values() if each.get("alone", "?")]
+    loaded = [each for each in whole if not each.get("refused")]
+    plain = [each for each in loaded if not each["ignore"]]
+    refused = sum(bool(each.get("refused")) for each in rest)
+    misses = [each["miss"] for each in results.values() if each.get("miss") is not None]
+    slow = sum(each.get("seconds", 0) > MOST_SECONDS for each in results.values())
+    return [
+        f"* {len(results)} files; MuJoCo compiles {len(whole)} of them by itself, each body that moves with a mass.",
+        f"* Of these {len(loaded)} load ({len(loaded) / len(whole):.1%}), {len(plain)} ({len(plain) / len(whole):.1%})",
+        "  with nothing ignored; the others are refused in one line.",
+        f"* MuJoCo does not compile {len(rest)}; {refused} of them are refused in one line, the others are read:",
+        "  inertias are judged where parts are joined, and shapes need no size.",
+        f"* {len(misses)} were derived: their accelerations differ from MuJoCo's by {max(misses, default=0):.0e}",
+        f"  of the largest or less; {slow} took more than {MOST_SECONDS:g} s.",
+    ]
+
+
+def kinds(results: dict[str, Result]) -> list[str]:
+    """What is refused, most frequent first."""
+    texts = [result(each).removeprefix("refused: ") for each in results.values() if each.get("refused")]
+    found = Counter(re.sub(r'".*?"|[-+]?\d[\d.]*(e-?\d+)?', "…", text) for text in texts)
+    return [f"| {text} | {number} |" for text, number in found.most_common(MOST_KINDS)]
+
+
+def page(results: dict[str, Result], released: bool) -> None:
+    """Write the page."""
+    stood = before(released)
+    lines = [
+        *PREFACE.splitlines(),
+        "",
+        *counts(results),
+        "",
+        "| most often refused | files |",
+        "|---|---|",
+        *kinds(results),
+    ]
+    lines += [
+        "",
+        *COLUMNS.splitlines(),
+        "",
+        "| file | result | n | masses | accelerations | s | before |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for key, each in sorted(results.items()):
+        numbers = [f"{each[word]:.0e}" if each.get(word) is not None else "" for word in ("masses", "miss")]
+        seconds = f"{each['seconds']:.1f}" if each.get("seconds") is not None else ""
+        cells = [f"`{key}`", result(each), str(each.get("n", "")), *numbers, seconds, stood.get(key, "")]
+        lines.append(f"| {' | '.join(cells)} |")
+    PAGE.write_text("\n".join(lines) + "\n")
+
+
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folders", nargs="*")
-    parser.add_argument("--without", action="append", default=[])
+    parser.add_argument("--without", action="append", default=[*WITHOUT])
     parser.add_argument("--only", default="")
     parser.add_argument("--limit", type=float, default=LIMIT)
+    parser.add_argument("--table", action="store_true")
+    parser.add_argument("--released", action="store_true")
+    parser.add_argument("--nice", type=int, default=15)
     given = parser.parse_args()
-    os.nice(15)
-    run(given)
+    if not given.table:
+        os.nice(given.nice)
+        run(given)
+    page(json.loads(RESULTS.read_text()), given.released)
 
 
 if __name__ == "__main__":

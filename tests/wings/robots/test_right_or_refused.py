@@ -255,3 +255,25 @@ def test_casters_lose_their_motors_and_what_follows_them_stays(tmp_path: Path) -
     file = written(tmp_path, mjcf(TWO, '<equality><joint joint1="a" joint2="b"/></equality>' + motors('joint="b"')))
     robot = read(file, casters=["b"])
     assert (robot.actuators, [(each.first, each.second) for each in robot.loops]) == ((), [("a", "")])
+
+
+def test_a_fixed_link_whose_mass_is_zero_adds_no_inertia(tmp_path: Path) -> None:
+    import mujoco
+
+    def heavy(name: str, mass: float, moment: float) -> str:
+        stated = (
+            f'<mass value="{mass}"/><inertia ixx="{moment}" iyy="{moment}" izz="{moment}" ixy="0" ixz="0" iyz="0"/>'
+        )
+        return f'<link name="{name}"><inertial>{stated}</inertial></link>'
+
+    def joined(child: str, parent: str, kind: str) -> str:
+        ends = f'<parent link="{parent}"/><child link="{child}"/><axis xyz="0 1 0"/>'
+        return f'<joint name="{child}_joint" type="{kind}">{ends}</joint>'
+
+    links = '<link name="base"/>' + heavy("arm", 1.0, 0.2) + heavy("tip", 0.0, 0.1)
+    joints = joined("arm", "base", "continuous") + joined("tip", "arm", "fixed")
+    file = written(tmp_path, f'<robot name="r">{links}{joints}</robot>')
+    model = mujoco.MjModel.from_xml_path(str(file))
+    (arm,) = read(file).bodies
+    assert_allclose(arm.inertia, np.diag(model.body_inertia[1]), rtol=1e-12, atol=1e-15)
+    assert arm.inertia[1, 1] == pytest.approx(0.2)

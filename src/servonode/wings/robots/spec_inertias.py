@@ -24,7 +24,7 @@ def take_inertias(mujoco: ModuleType, spec: Any, name: str, by_shapes: bool) -> 
     Raises:
         RobotError: the shape of a body that moves is a mesh, which is not read.
     """
-    found = {each.name: _stated(spec, each) for each in spec.bodies[1:]}
+    found = {each.name: _stated(spec, each, by_shapes) for each in spec.bodies[1:]}
     if by_shapes:
         found |= _of_shapes(mujoco, spec, name)
     mass, wanted = sum(each.mass for each in found.values()), spec.compiler.settotalmass
@@ -66,9 +66,12 @@ def _set_springs(spec: Any, inertias: dict[str, Inertia]) -> None:
         each.springdamper = [0, 0]
 
 
-def _stated(spec: Any, body: Any) -> Inertia:
-    """What <inertial> states, within the bounds of the compiler of the file that the body comes from."""
-    if not body.explicitinertial:
+def _stated(spec: Any, body: Any, by_shapes: bool) -> Inertia:
+    """What <inertial> states, within the bounds of the compiler of the file that the body comes from.
+
+    A fixed link of a URDF without mass has no moments of inertia either, as MuJoCo reads it.
+    """
+    if not body.explicitinertial or not (by_shapes or body.mass or body.joints):
         return Inertia(0.0, np.zeros(3), np.zeros((3, 3)))
     compiler = body.compiler
     quaternion = spec.resolve_orientation(compiler.degree, compiler.eulerseq, body.ialt)
