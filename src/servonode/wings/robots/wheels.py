@@ -36,6 +36,12 @@ STEERED = (-0.5, 0.5)  # rad, over which a linkage is judged whose joint has no 
 Numbers = float | Mapping[str, float] | None  # of all wheels, or by their names
 
 
+def _line(c: Expr, s: Expr, a: Expr, b: Expr, x: Expr, y: Expr) -> list[Expr]:
+    """The line through (x, y) along (a, b), which is turned there by an angle of this cosine and sine."""
+    ahead, left = c * a - s * b, s * a + c * b
+    return [ahead, left, left * x - ahead * y]
+
+
 @dataclass(frozen=True)
 class Axle:
     """The line of a wheel's axle in the base's plane, seen from above.
@@ -51,15 +57,14 @@ class Axle:
 
     def line(self, angle: Expr = 0) -> Any:
         """The line (3,): with the base's speeds ahead, to the left and its yaw rate, the speed along the axle."""
-        c, s = sympy.cos(self.up * angle), sympy.sin(self.up * angle)
-        (a, b), (x, y) = ((exact(round(float(each), 12)) for each in entries) for entries in (self.across, self.place))
-        ahead, left = c * a - s * b, s * a + c * b
-        return sympy.Matrix([ahead, left, left * x - ahead * y])
+        entries = (exact(round(float(each), 12)) for each in (*self.across, *self.place))
+        return sympy.Matrix(_line(sympy.cos(self.up * angle), sympy.sin(self.up * angle), *entries))
 
     def numbers(self, angle: float | None = None) -> Array:
         """The line in numbers, where a run starts if no angle is given."""
         start = self.steering.start[0] if self.steering else 0.0
-        return np.array(self.line(start if angle is None else angle), dtype=np.float64).ravel()
+        turn = self.up * (start if angle is None else angle)
+        return np.array(_line(np.cos(turn), np.sin(turn), *self.across, *self.place))
 
     def angle(self, centre: Array, near: float) -> float:
         """The angle of its steering next to another one at which a line goes through a point (3,)."""
