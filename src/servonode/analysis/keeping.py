@@ -3,8 +3,7 @@
 A row is a tau >= b (see `ServoLaw.keep_rows`); a face is one smooth part of a keep, with one row.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from math import comb
 
 import numpy as np
@@ -12,23 +11,21 @@ import numpy as np
 from servonode.analysis.linear_system import slope
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.closed_loop.keeping import approach, least_inputs, most_of
+from servonode.closed_loop.keeping import Stopping, approach, least_inputs, most_of, stopping
+from servonode.closed_loop.near_states import DIFFERENCE, reached, step_to
 from servonode.closed_loop.static_checks import SPREAD, Examination
 from servonode.controllers.engine.keeping import KeepNumbers
 from servonode.tables import several
 
 EDGE = 0.05  # of the way to the edge of all starts that keep: half of the starts lie within so much of it
 SCANNED, HALVINGS, TRIES = 8, 12, 20  # of a way to the edge; draws for each start
-WAY = 4  # steps of a way on which coordinates follow
-DIFFERENCE, ROUNDING = 1e-6, 1e-9
+ROUNDING = 1e-9
 STATES, SEEDS = 50, 30  # random states; of them those from which the edge is looked for
 EVALUATIONS = 20_000  # of rows at most, in that search
 VANISHED = 1e-6  # of its typical size: a row without input
 VARIES = 0.5  # of its typical size: a row that is nowhere less has no place where it vanishes
 ITERATIONS = 12
 DECISIVE = 1e-3  # of the largest effect of a state on what is looked at, from which on it is named
-SHARES = (1.0, 0.3, 0.1, 0.03, 0.01)  # of the distance at the start, at which approaches are looked at
-EASY = 0.1  # of the median: where velocities move a face less, nothing approaches it fast
 SHOWN = 6  # states of a place that are named
 GIVEN = 0.9  # of the deceleration that inputs give at every state: a brake that is advised
 
@@ -52,34 +49,10 @@ class Rows:
         self.lower: Array = -free if self.integrates else least
         self.upper: Array = free if self.integrates else most
         self._at_start = closed_loop.goal(0.0)
-        described = self.machine.description
-        named = {name: i for i, name in enumerate(described.state_names)}
-        self.places = [named[each] for each in described.coordinates]
-        self.velocities = [named[each] for each in described.velocities]
-        own = [named.get(each.removesuffix("_dot")) for each in described.velocities]
-        self._own = [each for each in own if each in self.places] if described.rolls else []
 
     def reached(self, x: Array) -> Array:
-        """The state next to x that the machine reaches from its start: on its constraints, and, where all velocities
-        are rates of coordinates from which others follow (feet that stay), with these as they follow on a straight way.
-        """
-        if not self._own or len(self._own) < len(self.velocities):
-            return self.machine.projected(0.0, x)
-        at, u, h = self.loop.start.copy(), np.zeros(self.machine.n_inputs), 1.0 / WAY
-        at[self.velocities] = x[self._own] - at[self._own]
-
-        def rates(dx: Array) -> Array:
-            moved = at.copy()
-            moved[self.places] += dx
-            return self.machine.derivatives(0.0, moved, u)[self.places]
-
-        for _ in range(WAY):
-            k1 = rates(np.zeros(len(self.places)))
-            k2 = rates(h / 2 * k1)
-            k3 = rates(h / 2 * k2)
-            at[self.places] += h / 6 * (k1 + 2 * k2 + 2 * k3 + rates(h * k3))
-        at[self.velocities] = x[self.velocities]
-        return at
+        """The state next to x that the machine reaches from its start."""
+        return reached(self.machine, self.loop.start, x)
 
     @property
     def names(self) -> list[str]:
@@ -223,6 +196,8 @@ def judge_rows(rows: Rows, states: Array, found: Examination) -> None:
     """
     table = np.array([rows.at(0.0, x) for x in states])
     table, here = table[np.isfinite(table).all(axis=(1, 2))], rows.at(0.0, rows.loop.start)
+    start = rows.loop.start
+    stops = stopping(rows.law, start, rows.goal(0.0, start), rows.lower, rows.upper)
     for i, each in enumerate(rows.keeps):
         name, numbers = each.quantity.name, rows.numbers[i]
         kept = found.numbers.setdefault("keeps", {}).setdefault(name, {})
@@ -231,11 +206,10 @@ def judge_rows(rows: Rows, states: Array, found: Examination) -> None:
         found.add("good", f"keep {name}", _line(rows, i))
         for face in np.flatnonzero(rows.of == i):
             _judge_edge(rows, int(face), states, table, found)
-        second = np.flatnonzero((rows.of == i) & (rows.degrees == 2))
-        distance = max(float(here[second, 0].min(initial=np.inf)), 0.0) or float(table[:, second, 0].max())
-        tried = [each for face in second for each in _approaches(rows, int(face), states, distance)]
-        if tried:
-            _judge_stops(rows, i, tried, distance, found)
+        if np.isfinite(stops[i].gives) and not rows.integrates:
+            second = np.flatnonzero((rows.of == i) & (rows.degrees == 2))
+            distance = max(float(here[second, 0].min()), 0.0) or float(table[:, second, 0].max())
+            _judge_stops(rows, i, stops[i], distance, found)
 
 
 def of(value: float, unit: str, digits: int = 3) -> str:
@@ -262,8 +236,11 @@ def _judge_edge(rows: Rows, face: int, states: Array, table: Array, found: Exami
     """Whether the row of a face contains an input everywhere on its edge."""
     typical = float(np.median(np.linalg.norm(table[:, face, 4:], axis=1))) if len(table) else 0.0
     size = float(np.abs(table[:, face, 0]).max(initial=0.0)) or 1.0
-    at_once, all_entries = rows.degrees[face] == 0, range(states.shape[1] - 1)
-    edge = np.array([x if at_once else _moved_to(rows, face, x, all_entries, 0, 0.0) for x in states[:SEEDS]])
+
+    def h(at: Array) -> Array:
+        return rows.at(0.0, at)[face, :1] / size
+
+    edge = np.array([x if rows.degrees[face] == 0 else _zero_of(rows, h, x) for x in states[:SEEDS]])
     least = min(float(np.linalg.norm(rows.at(0.0, x)[face, 4:])) for x in edge)
     if least > VARIES * typical > 0.0:
         return
@@ -276,7 +253,7 @@ def _judge_edge(rows: Rows, face: int, states: Array, table: Array, found: Exami
         return
     free = [x for x in here if rows.at(0.0, x)[face, 2] > 1e-6]
     x = (free or here)[0]
-    effects = slope(lambda at: np.append(*_size_and_h(rows, face, at)), x, np.full(len(x) - 1, DIFFERENCE))
+    effects = slope(lambda at: np.delete(rows.at(0.0, at)[face], [1, 2, 3]), x, np.full(len(x) - 1, DIFFERENCE))
     where = rows.named(x, np.abs(effects).max(axis=0))
     what = "so that nothing keeps it there" if free else "where it is kept by the motion alone"
     text = f"no input moves its edge at {where}, {what}; keep another expression, such as one with its velocity in it"
@@ -286,117 +263,49 @@ def _judge_edge(rows: Rows, face: int, states: Array, table: Array, found: Exami
     )
 
 
-def _size_and_h(rows: Rows, face: int, x: Array) -> tuple[Array, Array]:
-    row = rows.at(0.0, x)[face]
-    return row[4:], row[:1]
+def _zero_of(rows: Rows, errors: Callable[[Array], Array], x: Array) -> Array:
+    """The state near x at which these errors are 0, or as near to that as ITERATIONS steps come."""
+    for _ in range(ITERATIONS):
+        e = errors(x)
+        step = step_to(errors, x) if np.isfinite(e).all() and np.abs(e).max() >= VANISHED else None
+        if step is None:
+            break
+        x = rows.reached(x + step * min(1.0, SPREAD / max(float(np.abs(step).max()), SPREAD)))
+    return x
 
 
 def _vanishing(rows: Rows, face: int, x: Array, typical: float, size: float, box: tuple[Array, Array]) -> Array | None:
     """A state near x and the box on the edge of a face where its row is 0; None where no such state is found."""
-    degree, n = int(rows.degrees[face]), len(x) - 1
+    degree = min(int(rows.degrees[face]), 2)
 
     def errors(at: Array) -> Array:
         row = rows.at(0.0, at)[face]
-        return np.append(row[: min(degree, 2)] / size, row[4:] / typical)
+        return np.append(row[:degree] / size, row[4:] / typical)
 
-    for _ in range(ITERATIONS):
-        e = errors(x)
-        if not np.isfinite(e).all():
-            return None
-        if np.abs(e).max() < VANISHED:
-            break
-        moved = (x + side for side in DIFFERENCE * np.eye(len(x))[:n])
-        slopes = np.array([errors(at) - e for at in moved]).T / DIFFERENCE
-        step = np.linalg.lstsq(slopes, -e, rcond=1e-9)[0] if np.isfinite(slopes).all() else np.zeros(n)
-        length = float(np.abs(step).max())
-        x = x.copy()
-        x[:n] += step * min(1.0, SPREAD / length if length else 1.0)
-        x = rows.machine.projected(0.0, x)
+    x = _zero_of(rows, errors, x)
     e, (low, high) = errors(x), box
-    near = ((low - SPREAD <= x) & (x <= high + SPREAD))[:n].all()
+    near = ((low - SPREAD <= x) & (x <= high + SPREAD))[:-1].all()
     return x if np.isfinite(e).all() and np.abs(e).max() < 1e2 * VANISHED and near else None
 
 
-@dataclass(frozen=True)
-class _Approach:
-    """A state in which a face is approached as fast as its barrier allows: there its row asks for the brake.
-
-    gives: the largest deceleration of the inputs. kept: it is enough. easy: how much velocities move h'.
-    """
-
-    speed: float
-    distance: float
-    gives: float
-    kept: bool
-    easy: float
-    x: Array
-    a: Array
-
-
-def _approaches(rows: Rows, face: int, states: Array, distance: float) -> list[_Approach]:
-    """Such states that violate no keep, from a distance on inwards; none where nothing limits the inputs."""
-    numbers, found = rows.numbers[rows.of[face]], list[_Approach]()
-    for x, share in zip(states, np.resize(SHARES, 0 if rows.integrates else len(states)), strict=False):
-        at = _moved_to(rows, face, x, rows.places, 0, share * distance)
-        at = _moved_to(rows, face, at, rows.velocities, 1, 0.0)
-        table = rows.at(0.0, at)
-        row = table[[face]]
-        (h, psi, b), (most,) = row[0, :3], rows.most(row)
-        speed, steep = approach(h, numbers)
-        inside = h > 0.0 and (table[rows.degrees > 0, 0] >= 0.0).all()
-        if inside and np.isfinite([most, speed, b]).all() and abs(psi) <= 1e-6 * (speed + ROUNDING):
-            easy = float(np.linalg.norm(_by(rows, face, at, rows.velocities, 1)))
-            gives = float(most - b + steep * speed)
-            found.append(_Approach(speed, float(h), gives, bool(most >= b - 1e-7 * abs(b)), easy, at, row[0, 4:]))
-    least = EASY * float(np.median([each.easy for each in found])) if found else 0.0
-    return [each for each in found if each.easy >= least]
-
-
-def _by(rows: Rows, face: int, x: Array, places: Sequence[int], column: int) -> Array:
-    """The slope of h or psi, a column of the rows, by some states."""
-    value, found = rows.at(0.0, x)[face, column], np.zeros(len(places))
-    for j, place in enumerate(places):
-        moved = x.copy()
-        moved[place] += DIFFERENCE
-        found[j] = (rows.at(0.0, moved)[face, column] - value) / DIFFERENCE
-    return found
-
-
-def _moved_to(rows: Rows, face: int, x: Array, places: Sequence[int], column: int, wanted: float) -> Array:
-    """The state with these entries next to its own at which h or psi has this value; as near as three steps come."""
-    x = x.copy()
-    for _ in range(3):
-        by = _by(rows, face, x, places, column)
-        if not (np.isfinite(by).all() and by.any()):
-            break
-        x[places] += (wanted - rows.at(0.0, x)[face, column]) * by / (by @ by)
-    return rows.reached(x) if column == 0 else x
-
-
-def _judge_stops(rows: Rows, i: int, tried: Sequence[_Approach], distance: float, found: Examination) -> None:
+def _judge_stops(rows: Rows, i: int, stops: Stopping, distance: float, found: Examination) -> None:
     """Add from which speed on what approaches a keep from a distance cannot be stopped, and whether its brake fits."""
     name, unit, brake = rows.names[i], rows.keeps[i].quantity.unit, rows.numbers[i].brake
-    first = min((each for each in tried if not each.kept), key=lambda each: each.speed, default=None)
-    sure = [each for each in tried if first is None or each.speed < first.speed]
-    weakest, limits = min(sure or tried, key=lambda each: each.gives), rows.limited_inputs(tried[0].a)
-    speed, way = float(np.sqrt(2.0 * max(weakest.gives, 0.0) * distance)), distance
-    if sure:
-        speed, way = max((each.speed, each.distance) for each in sure)
-    kept = found.numbers["keeps"][name]
-    kept |= {"stops_from": speed, "stops_within": way, "deceleration": weakest.gives}
-    text = f"with {limits} it can stop from {speed:.3g} {unit}/s within {of(way, unit)}"
-    if first is None:
-        text += f", as fast as its barrier lets it come; they give {weakest.gives:.3g} {unit}/s^2 at least"
-        found.add("good", f"keep {name}", text)
-        return
-    if weakest.gives <= 0.0:
-        text = f"{limits} cannot stop it at {rows.named(weakest.x)}; keep less, start slower, or give stronger drives"
+    a, gives = rows.at(0.0, stops.at)[(rows.of == i) & (rows.degrees == 2), 4:], stops.gives
+    kept, limits = found.numbers["keeps"][name], rows.limited_inputs(np.abs(a).sum(axis=0))
+    if gives <= 0.0:
+        text = f"{limits} cannot stop it at {rows.named(stops.at)}; keep less, start slower, or give stronger drives"
         found.add("warn", f"keep {name}", text)
         return
-    gives = min(weakest.gives, first.gives) if first.gives > 0.0 else weakest.gives
-    kept["brake_that_fits"] = fits = min(GIVEN * gives, speed**2 / (2.0 * distance) if sure else np.inf)
+    fine = min(brake, rows.numbers[i].rate ** 2 * distance) <= gives
+    speed = approach(distance, rows.numbers[i])[0] if fine else float(np.sqrt(2.0 * gives * distance))
+    kept |= {"stops_from": speed, "stops_within": distance, "deceleration": gives}
+    text = f"with {limits} it can stop from {speed:.3g} {unit}/s within {of(distance, unit)}"
+    if fine:
+        text += f", as fast as its barrier lets it come; they give {gives:.3g} {unit}/s^2 at least"
+        found.add("good", f"keep {name}", text)
+        return
+    kept["brake_that_fits"] = fits = GIVEN * gives
     asks = f"a brake of {brake:.3g} {unit}/s^2" if np.isfinite(brake) else "a barrier without brake"
-    text += f", not always from {first.speed:.3g}" if sure and first.speed > 1.01 * speed else ""
-    text += f": {asks} is more than they give at {rows.named(first.x)} ({first.gives:.3g})"
-    remedy = f"give brake = {fits:.2g}" if fits < brake else "start slower, or give stronger drives"
-    found.add("warn", f"keep {name}", f"{text}; {remedy}")
+    text += f": {asks} is more than they give at {rows.named(stops.at)} ({gives:.3g}); give brake = {fits:.2g}"
+    found.add("warn", f"keep {name}", text)

@@ -12,8 +12,8 @@ from servonode.analysis.keeping import STATES, Rows, judge_rows, of, starts
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.launch_file import with_step
+from servonode.closed_loop.near_states import near_states
 from servonode.closed_loop.static_checks import SPREAD, Examination
-from servonode.controllers.engine import realize
 from servonode.controllers.engine.keeping import KeepNumbers
 from servonode.controllers.engine.layout import GIVES_WAY
 from servonode.plants.record_layout import PlantRecordLayout
@@ -114,11 +114,10 @@ def judge_keeps(closed_loop: ClosedLoop, run: Run, found: Examination) -> None:
         return
     rows = Rows(closed_loop)
     rng = np.random.default_rng(0)
-    near = realize.random_states(closed_loop.machine.description, closed_loop.start, rng, STATES, SPREAD)
+    near = near_states(closed_loop.machine, closed_loop.start, rng, STATES, SPREAD)
     along = np.array(list(run.state.values())).T[:: max(1, len(run.t) // STATES)]
     on_run = np.column_stack([along, np.zeros(len(along))])
-    reached = [rows.reached(x) for x in near] + [rows.machine.projected(0.0, x) for x in on_run]
-    judge_rows(rows, np.array(reached), found)
+    judge_rows(rows, np.array([*near, *(rows.machine.projected(0.0, x) for x in on_run)]), found)
     _judge_clipping(rows, run, found)
     if not can_fuse(closed_loop):
         text = "the loop is not compiled as a whole, so that neither other starts nor states between samples were tried"

@@ -1,14 +1,15 @@
 """What [controller] says of what is kept: what of it is derived, and the numbers by which a run keeps it."""
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from servonode.arrays import Array
 from servonode.closed_loop.launch_error import KeyRefused, check_names
 from servonode.closed_loop.launch_keys import Controller, Keep
+from servonode.closed_loop.near_states import DIFFERENCE, near_states, step_to
 from servonode.controllers import ServoLaw
-from servonode.controllers.engine import realize
 from servonode.controllers.engine.keeping import Keeping, KeepNumbers, StatedKeep
 from servonode.mechanics import discrete
 from servonode.mechanics.description import JOINT_LIMIT, Kept, Quantity
@@ -20,7 +21,7 @@ STATES, SPREAD, NEARLY, FEW = 150, 0.5, 0.1, 5  # random states, and how far fro
 SHARE = 0.5  # of the deceleration that the inputs' limits allow, which the barrier asks for
 RANGE, SPEED = "range", "speed"
 TRIED, WIDE, STEPS = 20, 2.0, 25  # states from which one that keeps all is looked for, how far away, steps from each
-BEYOND, DIFFERENCE, ROUNDING = 1.1, 1e-6, 1e-9  # a step goes so many times as far as the slope says
+BEYOND, ROUNDING = 1.1, 1e-9  # a step goes so many times as far as the slope says
 ENDS = {RANGE: (1e-3, 1e-3), SPEED: (5e-3, 1e-3)}  # margin and tolerance, of the whole range from end to end
 
 
@@ -97,12 +98,12 @@ def with_keeping(
     lower = least_inputs(inputs, most)
     bounds = (lower, most) if described.limited else (np.full(len(most), -np.inf), np.full(len(most), np.inf))
     keeps = described.keeps
-    plain = {each.quantity.name: KeepNumbers(1.0, np.inf, 0.0, each.tolerance) for each in keeps}
-    unstated = [stated.keeps.get(each.quantity.name, Keep()).brake is each.brake is None for each in keeps]
-    found = _found(law.keeping(plain, *bounds), start, y, lower, most, unstated) if keeps else []
+    open_ = any(stated.keeps.get(each.quantity.name, Keep()).brake is each.brake is None for each in keeps)
+    found = stopping(law, start, y, lower, most, STATES if open_ else 0) if keeps else []
     numbers, sizes = {}, _sizes(law.machine, stated)
-    for each, (value, brake) in zip(keeps, found, strict=True):
+    for each, (value, gives, _) in zip(keeps, found, strict=True):
         name, given = each.quantity.name, stated.keeps.get(each.quantity.name, Keep())
+        brake = SHARE * gives if gives > 0.0 else np.inf
         numbers[name] = made = _numbers(each, given, timing, sizes.get(name), value, brake)
         if made.margin > max(value, 0.0) and value >= -made.tolerance:  # what is violated is refused as such
             unit = f" {each.quantity.unit}".removesuffix(" 1")
@@ -152,47 +153,58 @@ def _sizes(machine: Machine, stated: Controller) -> dict[str, float]:
     return found
 
 
-def _found(
-    law: ServoLaw, start: Array, y: Array, lower: Array, upper: Array, wanted: Sequence[bool]
-) -> list[tuple[float, float]]:
-    """Of each keep its value at the start, infinite where that depends on inputs, and, if wanted, the brake that fits.
+class Stopping(NamedTuple):
+    """What is known of a keep near the start.
 
-    law: with rates 1, no brakes and no margins, so that a row of relative degree 2 is h'' + 2 h' + h >= 0. The brake is
-    a share of the largest deceleration that inputs between lower and upper give at random states near the start that
-    have all kept and are just stopped by it, see `_stops`.
+    value: there, infinite where that depends on inputs. gives: the largest deceleration that inputs give wherever it is
+    approached so fast that this just stops it, infinite where nothing is limited. at: the state where they give least.
     """
-    degrees = np.array([r for each in law.description.keeps for r in each.degrees])
-    rows = law.keep_rows(0.0, start, y)
-    second = (degrees == 2) & np.array(wanted)[rows[:, 3].astype(int)]
-    tried, machine = [], law.machine
-    states = realize.random_states(machine.description, start, np.random.default_rng(0), STATES, SPREAD)
-    for x in states if second.any() else ():
-        h, psi, b, _, *A = law.keep_rows(0.0, machine.projected(0.0, x), y).T
-        pull = np.array(A).T
+
+    value: float
+    gives: float
+    at: Array
+
+
+def stopping(law: ServoLaw, start: Array, y: Array, lower: Array, upper: Array, count: int = STATES) -> list[Stopping]:
+    """What such inputs do for each keep, by those of so many states near the start that have all kept."""
+    keeps = law.description.keeps
+    plain = KeepNumbers(1.0, np.inf, 0.0, np.inf)  # by which a row of relative degree 2 is h'' + 2 h' + h >= 0
+    law = law.keeping({each.quantity.name: plain for each in keeps}, lower, upper)
+    degrees = np.array([r for each in keeps for r in each.degrees])
+    rows, states, tried = law.keep_rows(0.0, start, y), [], list[Array]()
+    for x in near_states(law.machine, start, np.random.default_rng(0), count if 2 in degrees else 0, SPREAD):
+        table = law.keep_rows(0.0, x, y)
+        h, psi, b = table.T[:3]
         if (h[degrees > 0] >= 0.0).all():
-            tried.append((h, psi - h, most_of(pull, lower, upper) - b - 2.0 * psi + h))
-    approaches, found = np.array(tried).reshape(-1, 3, len(degrees)), []  # none where the start keeps nothing
-    for i in range(len(law.description.keeps)):
-        own = rows[:, 3] == i
-        value = float(np.min(rows[own & (degrees > 0), 0], initial=np.inf))
-        brake = SHARE * min((_stops(approaches[:, :, k]) for k in np.flatnonzero(own & second)), default=np.inf)
-        found.append((value, brake))
+            states.append(x)
+            tried.append(np.array([h, psi - h, most_of(table[:, 4:], lower, upper) - b - 2.0 * psi + h]))
+    found = []
+    for i in range(len(keeps)):
+        own = (rows[:, 3] == i) & (degrees > 0)
+        value, weakest = float(np.min(rows[own, 0], initial=np.inf)), (np.inf, start)
+        for k in np.flatnonzero(own & (degrees == 2)) if tried else ():
+            weakest = min(weakest, _stops(np.array(tried)[:, :, k], states), key=lambda each: each[0])
+        found.append(Stopping(value, *weakest))
     return found
 
 
-def _stops(states: Array) -> float:
-    """The largest deceleration that inputs give wherever it just stops: at each of the states h, h', most h'' (n, 3)
-    with h'^2 between NEARLY and all of 2 h times it. Where FEW are that fast, the least of those which they stop;
-    infinite without any such state.
+def _stops(approaches: Array, states: Sequence[Array]) -> tuple[float, Array]:
+    """The largest deceleration that inputs give wherever it just stops, and the state where they give least: h, h',
+    most h'' (n, 3) at states are judged where h'^2 is between NEARLY and all of 2 h times it. Where FEW are that fast,
+    the least of those which they stop; less than 0 where they stop none.
     """
-    h, speed, most = states.T
-    with np.errstate(invalid="ignore"):
+    h, speed, most = approaches.T
+    with np.errstate(invalid="ignore", divide="ignore"):
         need = np.minimum(speed, 0.0) ** 2 / (2 * h)
         for each in np.sort(most[most > 0.0])[::-1].tolist():
             near = (need >= NEARLY * each) & (need <= each)
             if near.sum() > FEW and (most[near] >= each).all():
-                return float(each)
-    return float(np.min(most[(most > 0.0) & (need <= most)], initial=np.inf))
+                break
+        else:
+            near = (most > 0.0) & (need <= most)
+    near = near if (most > 0.0).any() else most <= 0.0
+    weakest = int(np.argmin(np.where(near, most, np.inf)))
+    return float(np.min(most[near], initial=np.inf)), states[weakest]
 
 
 def least_inputs(inputs: Sequence[Quantity], most: Array) -> Array:
@@ -242,26 +254,26 @@ def too_fast(law: ServoLaw, start: Array, y: Array) -> Iterator[tuple[str, str]]
 @np.errstate(invalid="ignore")
 def where_kept(law: ServoLaw, start: Array, y: Array) -> str:
     """What else to say of a start that violates a keep: a state that keeps all, or which ones exclude each other."""
-    described, keeps = law.machine.description, law.description.keeps
-    of = [(i, r) for i, each in enumerate(keeps) for r in each.degrees]
-    moved = np.array([r > 0 for _, r in of])
-    rng, excluded = np.random.default_rng(0), set[int]()
-    for x in (start, *realize.random_states(described, start, rng, TRIED, WIDE)):
+    described, keeps, violated = law.machine.description, law.description.keeps, np.zeros(0, int)
+    of = np.array([(i, r) for i, each in enumerate(keeps) for r in each.degrees])
+    excluded = set[int]()
+
+    def h(x: Array) -> Array:
+        found: Array = law.keep_rows(0.0, x, y)[violated, 0]
+        return found
+
+    for x in (start, *near_states(law.machine, start, np.random.default_rng(0), TRIED, WIDE)):
         x, seen = law.machine.projected(0.0, x), list[set[int]]()
         for _ in range(STEPS):
-            lack = np.maximum(-law.keep_rows(0.0, x, y)[:, 0], 0.0) * moved
-            violated = np.flatnonzero(lack > ROUNDING)
+            violated = np.flatnonzero((law.keep_rows(0.0, x, y)[:, 0] < -ROUNDING) & (of[:, 1] > 0))
             if not len(violated):
                 changed = np.flatnonzero(np.abs(x - start)[:-1] > DIFFERENCE)
                 return f", such as at {several(f'{described.state_names[i]} = {x[i]:.4g}' for i in changed)}"
-            sides = DIFFERENCE * np.eye(len(x))[:-1]
-            beside = np.array([law.keep_rows(0.0, x + side, y)[violated, 0] for side in sides]).T
-            slopes = (beside + lack[violated, None]) / DIFFERENCE  # h is -lack here
-            if not np.isfinite(slopes).all():
+            step = step_to(h, x, (1.0 - BEYOND) * h(x))
+            if step is None:
                 break
-            step = np.linalg.lstsq(slopes, BEYOND * lack[violated], rcond=1e-9)[0]
-            x = law.machine.projected(0.0, x + np.append(step, 0.0))
-            seen.append({of[face][0] for face in violated})
+            x = law.machine.projected(0.0, x + step)
+            seen.append({*of[violated, 0].tolist()})
         excluded = excluded or set().union(*seen[-5:])
     names = [keeps[i].quantity.name for i in sorted(excluded)]
     if len(names) < 2:

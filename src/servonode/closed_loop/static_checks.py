@@ -10,6 +10,7 @@ from servonode.arrays import Array
 from servonode.closed_loop.controller_section import Control, DerivedLaw
 from servonode.closed_loop.launch_error import ProgramUnfit, stated_in
 from servonode.closed_loop.launch_keys import LaunchFile
+from servonode.closed_loop.near_states import near_states, reached
 from servonode.closed_loop.safety_settings import SafetySettings
 from servonode.controllers import ServoLaw
 from servonode.controllers.engine import realize
@@ -168,13 +169,10 @@ def _rank(found: Examination, control: Control, start: Array, goal: Array) -> No
     """Rank and condition of W at random admissible states around the initial one."""
     rng, law = np.random.default_rng(0), control.law
     machine = law.machine
-    states = realize.random_states(machine.description, start, rng, STATES, SPREAD)
-    holonomic = bool(machine.description.held)
-    if holonomic:  # random states leave the constraints, and so would the search for worse ones
-        states = np.array([machine.projected(0.0, x) for x in states])
+    states = near_states(machine, start, rng, STATES, SPREAD)
     n, description = len(states), law.description
-    goals = _goals_near(law, goal, n, rng)
-    survey = realize.survey(law, states, np.zeros(n), goals, search=not holonomic)
+    goals, held = _goals_near(law, goal, n, rng), bool(machine.description.held)  # a search would leave constraints
+    survey = realize.survey(law, states, np.zeros(n), goals, search=not held)
     try:
         judged = realize.realisability(survey, law.n_s, machine.n_inputs, description.relations, description.completion)
     except ValueError as error:
@@ -212,8 +210,7 @@ def singular_at_rest(law: ServoLaw, start: Array, goal: Array) -> bool:
     ]
     states = realize.random_states(description, start, rng, STATES, SPREAD)
     states[:, moving] = 0.0
-    if description.held:
-        states = np.array([law.machine.projected(0.0, x) for x in states])
+    states = np.array([reached(law.machine, start, x) for x in states])
     answer, goals = law.answer(), _goals_near(law, np.nan_to_num(goal), STATES, rng)
     return all(law.compute(0.0, x, y, answer) in (SINGULAR, NOT_FINITE) for x, y in zip(states, goals, strict=True))
 
