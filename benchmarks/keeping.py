@@ -2,6 +2,9 @@
 
     python benchmarks/keeping.py            the table; two minutes, most of them for compiling
     python benchmarks/keeping.py --json     the same numbers for machines
+    python benchmarks/keeping.py --pink /tmp/pink/bin/python
+                                            beside it a table of Pink on the same arms, in the Python of an environment
+                                            of its own: uv venv /tmp/pink, uv pip install pin-pink daqp osqp proxsuite
 
 Two arms: that of examples/arm, and the same with a fixed flange, which has six joints. Each is asked for a goal of its
 tool that runs through what is forbidden, at states along a run; then with a wall that leaves no place, so that
@@ -10,6 +13,8 @@ fastest loop counts. Percentiles are those over states, so that p99 is what the 
 """
 
 import json
+import os
+import subprocess
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -73,13 +78,40 @@ class Row:
     ratio99: float
 
 
-def loops(folder: Path, joints: int, posture: bool) -> tuple[servonode.Loop, servonode.Loop]:
-    """An arm that keeps, and the same that does not."""
+def arm(folder: Path, joints: int) -> Path:
+    """The file of an arm."""
     text = ARM.read_text("utf-8")
     if joints == 6:
         text = text.replace('<joint name="flange" type="revolute">', '<joint name="flange" type="fixed">')
     file = folder / f"arm_{joints}.urdf"
     file.write_text(text)
+    return file
+
+
+def pink(python: str, folder: Path) -> list[dict[str, Any]]:
+    """What pink_arm.py measures in another Python."""
+    script = Path(__file__).with_name("pink_arm.py")
+    command = [python, "-W", "ignore", str(script), *(str(arm(folder, joints)) for joints in (6, 7))]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    if done.returncode:
+        raise SystemExit(f"{python} cannot run Pink:\n{done.stderr}")
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    return found
+
+
+def pink_table(found: list[dict[str, Any]]) -> str:
+    lines = [f"{'us per solve of Pink':<48}{'states':>7}{'build p50':>11}{'p99':>7}{'solve p50':>11}{'p99':>8}"]
+    for each in found:
+        what = "{joints} joints, {rows} rows, {solver}".format(**each)
+        numbers = "{states:>7}{build50:>11.0f}{build99:>7.0f}{solve50:>11.1f}{solve99:>8.1f}".format(**each)
+        lines.append(f"{what:<48}{numbers}")
+    return "\n".join(lines)
+
+
+def loops(folder: Path, joints: int, posture: bool) -> tuple[servonode.Loop, servonode.Loop]:
+    """An arm that keeps, and the same that does not."""
+    file = arm(folder, joints)
     stated: dict[str, Any] = {"duration": 8.0, "plant__initial": START, "plant__safety__faults": False}
     goal: dict[str, Any] = {"position": POSITION, "axis_z": [0.5, 0.0, -0.8660254]}
     names = list(JOINTS)[:joints]
@@ -155,13 +187,21 @@ def table(found: list[Row]) -> str:
 
 
 def main() -> None:
-    arguments = options(__doc__).parse_args()
+    parser = options(__doc__)
+    parser.add_argument("--pink", metavar="PYTHON", help="a Python that has pin-pink")
+    arguments = parser.parse_args()
     pin()
     found = []
     with tempfile.TemporaryDirectory() as folder:
+        beside = pink(arguments.pink, Path(folder)) if arguments.pink else []
         for joints, posture, name in LAWS:
             found += rows(name, *loops(Path(folder), joints, posture))
-    print(json.dumps([asdict(each) for each in found], indent=1) if arguments.json else table(found))
+    if arguments.json:
+        print(json.dumps([*map(asdict, found), *beside], indent=1))
+        return
+    print(table(found))
+    if beside:
+        print(pink_table(beside))
 
 
 if __name__ == "__main__":

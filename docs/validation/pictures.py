@@ -37,7 +37,7 @@ COMMANDS = {
     "region_look_ahead.png": "region trailer_look_ahead --over plant.initial.phi=-3:3 --over plant.initial.psi=-3:3"
     " --require 'the trailer folds: max(abs(phi)) < 1.5' --set run.duration=20 --points 33 --output {}",
     "kept_region.png": "region examples/kept/cart.toml --over plant.initial.x=-0.9:0.9"
-    " --over plant.initial.theta=-0.5:0.5 --set target.X=0 --set run.duration=4 --points 25 --output {}",
+    " --over plant.initial.theta=-0.5:0.5 --require kept --set target.X=0 --set run.duration=4 --points 25 --output {}",
     "kept_cart.png": "simulate examples/kept/cart.toml --report {}",
     "kept_sphero.png": "simulate examples/kept/sphero.toml --report {}",
     "kept_trailer.png": "simulate examples/kept/trailer.toml --report {}",

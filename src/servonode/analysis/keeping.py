@@ -298,7 +298,7 @@ def _judge_stops(rows: Rows, i: int, stops: Stopping, distance: float, found: Ex
         found.add("warn", f"keep {name}", text)
         return
     fine = min(brake, rows.numbers[i].rate ** 2 * distance) <= gives
-    speed = approach(distance, rows.numbers[i])[0] if fine else float(np.sqrt(2.0 * gives * distance))
+    speed = approach(distance, rows.numbers[i]) if fine else float(np.sqrt(2.0 * gives * distance))
     kept |= {"stops_from": speed, "stops_within": distance, "deceleration": gives}
     text = f"with {limits} it can stop from {speed:.3g} {unit}/s within {of(distance, unit)}"
     if fine:

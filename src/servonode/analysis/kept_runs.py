@@ -162,12 +162,8 @@ def _judge_goal(rows: Rows, own: Ran, free: Ran, found: Examination) -> None:
             continue
         first, last = free.t(steps[forbidden[0]]), free.t(steps[forbidden[-1]])
         deep = float(least - margins[:, i].min())
-        until = "on" if forbidden[-1] == len(steps) - 1 else f"to {last:.3g} s"
-        unit = each.quantity.unit
-        text = (
-            f"without it the run passes through what it forbids, from {first:.3g} {'s on' if until == 'on' else until}"
-        )
-        text += f", by up to {of(deep, unit)}"
+        unit, until = each.quantity.unit, "s on" if forbidden[-1] == len(steps) - 1 else f"to {last:.3g} s"
+        text = f"without it the run passes through what it forbids, from {first:.3g} {until}, by up to {of(deep, unit)}"
         rows_of_own = own.residuals[(own.steps >= steps[forbidden[0]]) & (own.steps <= steps[forbidden[-1]])]
         alone = np.abs(free.residuals[forbidden]).max(axis=0)
         left = np.abs(rows_of_own).max(axis=0, initial=0.0)
@@ -176,11 +172,8 @@ def _judge_goal(rows: Rows, own: Ran, free: Ran, found: Examination) -> None:
             for name, size, was in zip(names, left, alone, strict=True)
             if size > was + LEFT * max(size, was)
         ]
-        found.add(
-            "warn",
-            f"keep {each.quantity.name}",
-            f"{text}; left for it: {several(more) if more else 'no more than without it'}",
-        )
+        text += f"; left for it: {several(more) if more else 'no more than without it'}"
+        found.add("warn", f"keep {each.quantity.name}", text)
         found.numbers["keeps"][each.quantity.name]["goal"] = {"from": first, "to": last, "by": deep}
 
 
@@ -200,12 +193,9 @@ def _judge_conflicts(rows: Rows, runs: Sequence[Ran], found: Examination) -> Non
         what = f"it needs more than {reach}" if len(which) == 1 else f"its rows exclude each other within {reach}"
         if len(names) > 1:
             what = f"it cannot be kept together with {several(names[1:])} by {reach}"
-        text = (
-            f"{where}, first at t = {t:.3g} s ({rows.named(x)}), {what}; start slower or farther away, give a smaller "
-        )
-        text += (
-            f"{'brake' if 2 in rows.degrees[which] else 'rate'} or stronger drives, or say by priority which gives way"
-        )
+        text = f"{where}, first at t = {t:.3g} s ({rows.named(x)}), {what}; start slower or farther away, give a "
+        text += f"smaller {'brake' if 2 in rows.degrees[which] else 'rate'} or stronger drives, or say by priority "
+        text += "which gives way"
         found.add("warn", f"keep {names[0]}", text)
         found.numbers["keeps"][names[0]].setdefault("conflicts", []).append(
             {"t": t, "with": list(names[1:]), "runs": len(places)}

@@ -17,7 +17,8 @@ from servonode.mechanics.machine import Machine
 from servonode.tables import several
 
 SECTION = "controller.keep"
-STATES, SPREAD, NEARLY, FEW = 150, 0.5, 0.1, 5  # random states, and how far from the initial state (m, rad, m/s, rad/s)
+STATES, SPREAD = 60, 0.5  # random states, and how far from the initial state (m, rad, m/s, rad/s)
+EASY = 0.1  # of the median: where velocities move a face less, nothing approaches it fast
 SHARE = 0.5  # of the deceleration that the inputs' limits allow, which the barrier asks for
 RANGE, SPEED = "range", "speed"
 TRIED, WIDE, STEPS = 20, 2.0, 25  # states from which one that keeps all is looked for, how far away, steps from each
@@ -124,10 +125,8 @@ def _numbers(
         return next(each for each in choices if each is not None)
 
     if given.brake is not None and 2 not in kept.degrees:
-        text = (
-            f"its relative degree is {max(kept.degrees)}; only where that is 2 does a brake say anything: leave it out"
-        )
-        raise KeyRefused(SECTION, f"{kept.quantity.name}.brake", text)
+        text = f"its relative degree is {max(kept.degrees)}; only where that is 2 does a brake say anything: leave it "
+        raise KeyRefused(SECTION, f"{kept.quantity.name}.brake", f"{text}out")
     rate = min((discrete.auto_rate(r, *timing) for r in kept.degrees if r), default=1.0)
     margin, tolerance = kept.margin, kept.tolerance
     if size is not None:
@@ -166,45 +165,54 @@ class Stopping(NamedTuple):
 
 
 def stopping(law: ServoLaw, start: Array, y: Array, lower: Array, upper: Array, count: int = STATES) -> list[Stopping]:
-    """What such inputs do for each keep, by those of so many states near the start that have all kept."""
-    keeps = law.description.keeps
+    """What inputs between these limits do for each keep: by so many states near the start, approached from there on."""
+    keeps, described = law.description.keeps, law.machine.description
     plain = KeepNumbers(1.0, np.inf, 0.0, np.inf)  # by which a row of relative degree 2 is h'' + 2 h' + h >= 0
     law = law.keeping({each.quantity.name: plain for each in keeps}, lower, upper)
     degrees = np.array([r for each in keeps for r in each.degrees])
-    rows, states, tried = law.keep_rows(0.0, start, y), [], list[Array]()
+    velocities = [described.state_names.index(each) for each in described.velocities]
+
+    def seen(x: Array) -> Array:
+        """h, h' and the most h'' of each face."""
+        rows = law.keep_rows(0.0, x, y)
+        h, psi, b = rows.T[:3]
+        return np.array([h, psi - h, most_of(rows[:, 4:], lower, upper) - b - 2.0 * psi + h])
+
+    def keeps_all(found: Array) -> bool:
+        return bool((found[0][degrees > 0] >= 0.0).all())
+
+    def stops(k: int, distance: float) -> tuple[float, Array]:
+        far = max(distance, min(float(h[k]) for _, (h, *_), _ in tried))
+        near = [(x, h[k], speed[k], J[:, k], most[k]) for x, (h, speed, most), J in tried if h[k] <= far]
+        easy = EASY * float(np.median([np.linalg.norm(each[3]) for each in near]))
+        a = max(each[4] for each in near)
+        weakest = a, start
+        for _ in range(TRIED if 0.0 < a < np.inf else 0):
+            weakest = np.inf, start
+            for x, h, speed, J, _ in near:
+                if (size := float(np.linalg.norm(J))) >= easy > 0.0:
+                    at = x.copy()
+                    at[velocities] -= (np.sqrt(2.0 * a * h) + speed) / size**2 * J
+                    if keeps_all(found := seen(at)) and found[2][k] < weakest[0]:
+                        weakest = float(found[2][k]), at
+            if weakest[0] >= a * (1.0 - ROUNDING):
+                return a, weakest[1]
+            a = weakest[0] if weakest[0] > 0.0 else a / 2.0
+        return weakest
+
+    here, tried = seen(start), list[tuple[Array, Array, Array]]()
     for x in near_states(law.machine, start, np.random.default_rng(0), count if 2 in degrees else 0, SPREAD):
-        table = law.keep_rows(0.0, x, y)
-        h, psi, b = table.T[:3]
-        if (h[degrees > 0] >= 0.0).all():
-            states.append(x)
-            tried.append(np.array([h, psi - h, most_of(table[:, 4:], lower, upper) - b - 2.0 * psi + h]))
-    found = []
-    for i in range(len(keeps)):
-        own = (rows[:, 3] == i) & (degrees > 0)
-        value, weakest = float(np.min(rows[own, 0], initial=np.inf)), (np.inf, start)
-        for k in np.flatnonzero(own & (degrees == 2)) if tried else ():
-            weakest = min(weakest, _stops(np.array(tried)[:, :, k], states), key=lambda each: each[0])
-        found.append(Stopping(value, *weakest))
-    return found
-
-
-def _stops(approaches: Array, states: Sequence[Array]) -> tuple[float, Array]:
-    """The largest deceleration that inputs give wherever it just stops, and the state where they give least: h, h',
-    most h'' (n, 3) at states are judged where h'^2 is between NEARLY and all of 2 h times it. Where FEW are that fast,
-    the least of those which they stop; less than 0 where they stop none.
-    """
-    h, speed, most = approaches.T
-    with np.errstate(invalid="ignore", divide="ignore"):
-        need = np.minimum(speed, 0.0) ** 2 / (2 * h)
-        for each in np.sort(most[most > 0.0])[::-1].tolist():
-            near = (need >= NEARLY * each) & (need <= each)
-            if near.sum() > FEW and (most[near] >= each).all():
-                break
-        else:
-            near = (most > 0.0) & (need <= most)
-    near = near if (most > 0.0).any() else most <= 0.0
-    weakest = int(np.argmin(np.where(near, most, np.inf)))
-    return float(np.min(most[near], initial=np.inf)), states[weakest]
+        if keeps_all(found := seen(x)):
+            beside = [seen(x + side)[1] for side in DIFFERENCE * np.eye(len(x))[velocities]]
+            tried.append((x, found, (np.array(beside) - found[1]) / DIFFERENCE))
+    known, last = [], 0
+    for each in keeps:
+        own = [k for k in range(last, last + len(each.degrees)) if degrees[k]]
+        last += len(each.degrees)
+        value = min((float(here[0][k]) for k in own), default=np.inf)
+        stopped = [stops(k, value) for k in own if degrees[k] == 2 and tried]
+        known.append(Stopping(value, *min(stopped, key=lambda each: each[0], default=(np.inf, start))))
+    return known
 
 
 def least_inputs(inputs: Sequence[Quantity], most: Array) -> Array:
@@ -220,13 +228,10 @@ def most_of(a: Array, lower: Array, upper: Array) -> Array:
     return found
 
 
-def approach(h: float, numbers: KeepNumbers) -> tuple[float, float]:
-    """alpha(h), the largest speed at which a barrier of relative degree 2 lets h fall, and its slope by h."""
+def approach(h: float, numbers: KeepNumbers) -> float:
+    """alpha(h), the largest speed at which a barrier of relative degree 2 lets h fall."""
     k, brake = numbers.rate, numbers.brake
-    if k * k * h <= brake:
-        return k * h, k
-    speed = float(np.sqrt(brake * (2.0 * h - brake / k**2)))
-    return speed, brake / speed
+    return k * h if k * k * h <= brake else float(np.sqrt(brake * (2.0 * h - brake / k**2)))
 
 
 def too_fast(law: ServoLaw, start: Array, y: Array) -> Iterator[tuple[str, str]]:
@@ -239,12 +244,10 @@ def too_fast(law: ServoLaw, start: Array, y: Array) -> Iterator[tuple[str, str]]
             continue
         text = "the start is too fast for its barrier; start slower or farther away, or give a higher rate"
         if r == 2:
-            allowed, _ = approach(max(h, 0.0), own)
-            speed, k = allowed - psi, own.rate
-            text = (
-                f"the start approaches it at {speed:.3g} {unit}/s, faster than the {allowed:.3g} of its barrier; start "
-            )
-            text += "slower or farther away"
+            allowed, k = approach(max(h, 0.0), own), own.rate
+            speed = allowed - psi
+            text = f"the start approaches it at {speed:.3g} {unit}/s, faster than the {allowed:.3g} of its barrier; "
+            text += "start slower or farther away"
             if (left := h**2 - (speed / k) ** 2) > 0.0:
                 brake = k**2 * (h - np.sqrt(left))
                 text += f", or give brake = {1.01 * brake:.3g} if the inputs can give that"

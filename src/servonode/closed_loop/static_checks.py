@@ -10,7 +10,7 @@ from servonode.arrays import Array
 from servonode.closed_loop.controller_section import Control, DerivedLaw
 from servonode.closed_loop.launch_error import ProgramUnfit, stated_in
 from servonode.closed_loop.launch_keys import LaunchFile
-from servonode.closed_loop.near_states import near_states, reached
+from servonode.closed_loop.near_states import has_followers, near_states, reached
 from servonode.closed_loop.safety_settings import SafetySettings
 from servonode.controllers import ServoLaw
 from servonode.controllers.engine import realize
@@ -171,8 +171,8 @@ def _rank(found: Examination, control: Control, start: Array, goal: Array) -> No
     machine = law.machine
     states = near_states(machine, start, rng, STATES, SPREAD)
     n, description = len(states), law.description
-    goals, held = _goals_near(law, goal, n, rng), bool(machine.description.held)  # a search would leave constraints
-    survey = realize.survey(law, states, np.zeros(n), goals, search=not held)
+    goals = _goals_near(law, goal, n, rng)
+    survey = realize.survey(law, states, np.zeros(n), goals, search=not has_followers(machine))
     try:
         judged = realize.realisability(survey, law.n_s, machine.n_inputs, description.relations, description.completion)
     except ValueError as error:

@@ -55,18 +55,6 @@ __all__ = [
     "target",
     "watch",
 ]
-_WORDS = {
-    "Program",
-    "keep",
-    "late",
-    "limit",
-    "residual",
-    "setpoint",
-    "signal",
-    "state",
-    "target",
-    "watch",
-}  # they need sympy
 
 
 @dataclass(frozen=True)
@@ -287,7 +275,7 @@ def derive_program(
 
 
 def __getattr__(name: str) -> Any:
-    if name in _WORDS:
+    if name in __all__:  # what is not defined here needs sympy
         from servonode.controllers.engine import program
 
         return getattr(program, name)

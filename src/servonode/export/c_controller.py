@@ -186,8 +186,7 @@ def around(e: Exported, prefix: str, functions: Mapping[str, str]) -> Iterator[F
     yield _limit(e, prefix)
     if e.law is None:
         return
-    if e.n_goal:
-        yield _goal(e, prefix)
+    yield _goal(e, prefix)
     yield _start(e, prefix)
     yield _update(e, prefix, functions)
 
@@ -259,6 +258,7 @@ def _goal(e: Exported, prefix: str) -> Function:
             lines.append(f"    {found.name}(t, {given}y + {first});")
     if not any("i++" in each for each in lines):
         del lines[0]
+    lines += [] if e.n_goal else ["    (void)y;"]
     does = "The launch file's own targets and signals at the time t [s] into y, SERVONODE_N_GOAL entries."
     return Function.of("GOAL", f"void {prefix}_goal(double t, double *y)", does, "\n".join(lines), *helpers)
 

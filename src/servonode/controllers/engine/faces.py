@@ -123,16 +123,11 @@ def _sides(term: Expr, what: str, place: Place) -> list[Expr]:
     if isinstance(inner, sympy.Abs):
         arguments, least = [inner.args[0], -inner.args[0]], factor.is_nonpositive
     else:
-        arguments, least = (
-            list(inner.args),
-            factor.is_nonnegative if isinstance(inner, sympy.Min) else factor.is_nonpositive,
-        )
+        arguments, least = list(inner.args), factor.is_nonnegative
+        least = least if isinstance(inner, sympy.Min) else factor.is_nonpositive
     if not least:
-        why = (
-            "allows two separate parts"
-            if factor.is_number
-            else "may allow two separate parts, as the sign is not known"
-        )
+        why = "allows" if factor.is_number else "may, as the sign of its factor is not known, allow"
+        why += " two separate parts"
         raise ModelError(f"{what}: {term} {why}; keep one of them, such as the argument without its bars", place)
     scaled = [sympy.Add(*(factor * term for term in sympy.Add.make_args(each))) for each in arguments]
     return [part for each in scaled for part in smooth_parts(each, what, place)]
@@ -225,10 +220,8 @@ def _chained(
             chain = Chain(derivatives, drift, row)
             return Face(i, len(derivatives), (derivatives or [drift])[0], J=slope, motion=motion, chain=chain)
         derivatives.append(drift)
-    text = (
-        f"program {program.name}, keep {name}: no input of {equations.model.name} moves it or a derivative of it, so "
-    )
-    raise ModelError(f"{text}that nothing can keep it; leave it out, or keep what an input moves", keep.place)
+    text = f"program {program.name}, keep {name}: no input of {equations.model.name} moves it or a derivative of it"
+    raise ModelError(f"{text}, so that nothing can keep it; leave it out, or keep what an input moves", keep.place)
 
 
 def _is_reached(points: GenericPoints, row: Sequence[Expr], slope: Sequence[Expr], motion: Motion) -> bool:

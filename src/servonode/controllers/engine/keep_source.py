@@ -92,12 +92,7 @@ class FaceTexts:
         reach = f"({_size(J)})*{self._strength(texts.R)}"
         if face.degree == 0:
             return self._at_once(face, f, rest, A, more, reach)
-        A = self._cleaned(A, reach)
-        k, _, margin, *_ = numbers = self._numbers(face)
-        if face.degree == 2:
-            return self._second(face, numbers, f, f_dot, A, rest)
-        less = block.let(f"{f} - {margin}")
-        return FaceRow(face, f, less, less, A, block.let(f"-{rest} - {k}*{less}"))
+        return self._row(face, f, [f_dot], self._cleaned(A, reach), rest)
 
     def _at_once(self, face: Face, f: str, rest: str, A: list[str], more: Sequence[str], reach: str) -> FaceRow:
         """Of forces: `rest` is what accelerations without inputs add, `more` the coefficients of inputs and forces."""
@@ -110,8 +105,7 @@ class FaceTexts:
         still = block.let(" + ".join(constants))
         summed = [emit.combine(("+", "1.0", each) for each in column) for column in zip(*rows, strict=True)]
         A = self._cleaned([each if emit.is_zero(each) else block.let(each) for each in summed], " + ".join(sizes))
-        less = block.let(f"{still} - {self._numbers(face)[2]}")
-        return FaceRow(face, still, less, less, A, block.let(f"-{less}"))
+        return self._row(face, still, [], A, "0.0")
 
     def _second(self, face: Face, numbers: Sequence[str], f: str, f_dot: str, A: list[str], rest: str) -> FaceRow:
         """h'' + al'(h) h' + k (h' + al(h)) >= 0: al is k h near 0, then what stops with the brake's deceleration."""
@@ -123,8 +117,7 @@ class FaceTexts:
         return FaceRow(face, f, less, last, A, block.let(f"-{rest} - {slope}*{f_dot} - {k}*{last}"))
 
     def _chain(self, face: Face) -> FaceRow:
-        """(d/dt + k)^r h >= 0, of relative degree 2 as `_second`."""
-        block, motion, r = self.block, face.motion, face.degree
+        motion, r = face.motion, face.degree
         assert motion is not None
         slope, drift = [self.atom(each) for each in face.J], self.atom(face.chain.drift)
         h, *derivatives = [*map(self.atom, face.chain.derivatives), *([] if r else [drift])]
@@ -133,10 +126,16 @@ class FaceTexts:
         A = [self.atom(face.chain.row.get(key, ZERO)) for key in (extension.unknowns if extension else keys)]
         if r and all(kind == "input" for kind, _ in keys):
             A = self._cleaned(A, f"({_size(slope)})*{self._strength(responses, chain=True)}")
+        return self._row(face, h, derivatives, A, drift)
+
+    def _row(self, face: Face, h: str, derivatives: Sequence[str], A: list[str], drift: str) -> FaceRow:
+        """By h and its derivatives before A tau + drift: (d/dt + k)^r h >= 0, of relative degree 2 as `_second`."""
         k, _, margin, *_ = numbers = self._numbers(face)
-        if r == 2:
+        if face.degree == 2:
             return self._second(face, numbers, h, derivatives[0], A, drift)
-        less = block.let(f"{h} - {margin}")
+        block, r, less = self.block, face.degree, self.block.let(f"{h} - {margin}")
+        if r == 0:
+            return FaceRow(face, h, less, less, A, block.let(f"-{less}"))
         below = [less, *derivatives]
 
         def combined(n: int) -> str:
@@ -144,8 +143,6 @@ class FaceTexts:
             powers = ["*".join([str(float(comb(n, j))), *[k] * (n - j)]) for j in range(n)]
             return block.let(emit.combine(("+", p, d) for p, d in zip(powers, below[:n], strict=True)))
 
-        if r == 0:
-            return FaceRow(face, h, less, less, A, block.let(f"-{less}"))
         last = less if r == 1 else block.let(f"{combined(r - 1)} + {below[r - 1]}")
         return FaceRow(face, h, less, last, A, block.let(f"-{drift} - {combined(r)}"))
 

@@ -85,44 +85,121 @@ def moved_up(place: float, gone: int) -> float:
     return 0.0 if fabs(place) == gone else place if fabs(place) < gone else place - 1.0 if place > 0.0 else place + 1.0
 
 
-def settle(
-    x: f64[n_tau],
-    J: f64[n_tau, n_tau],
-    f: int,
-    slopes: f64[n_rows, n_tau],
-    held: f64[any_size, n_rows],
-    box: f64[any_size, n_tau],
-    R: f64[n_tau, n_tau],
+def slopes_by_place(q: int, d: f64[n_tau], R: f64[n_tau, n_tau], r: f64[n_tau]) -> None:
+    """Fill r with the share of each of q active slopes in one whose coordinates by J are d."""
+    for i in range(q - 1, -1, -1):
+        total = d[i]
+        for j in range(i + 1, q):
+            total -= R[j, i] * r[j]
+        r[i] = total / R[i, i]
+
+
+def restore(
+    x: f64[n_tau], q: int, J: f64[n_tau, n_tau], box: f64[any_size, n_tau], R: f64[n_tau, n_tau],
     active: f64[n_tau, n_tau],
-    again: bool,
-    left: int,
-) -> int:
+) -> None:  # fmt: skip
+    """Take away from x what rounding has made of a long way: what is active stands at its bound."""
+    for j in range(q):
+        add(x, (box[BOUND, j] - dot(active[j], x, 0, n_tau)) / R[j, j], J[j], 0, n_tau)
+
+
+def split(n: f64[n_tau], q: int, f: int, J: f64[n_tau, n_tau], d: f64[n_tau], z: f64[n_tau]) -> float:
+    """Fill d with J n, and z with how x may move along n past q that are active: what n gains by it."""
+    for i in range(n_tau):
+        z[i] = 0.0
+    for j in range(f):
+        d[j] = dot(J[j], n, 0, n_tau)
+        if j >= q:
+            add(z, d[j], J[j], 0, n_tau)
+    return dot(d, d, q, f)
+
+
+def normal(n: f64[n_tau], which: int, sign: float, slopes: f64[n_rows, n_tau]) -> None:
+    """Fill n with the slopes of a row, or beyond them of a limit of this sign."""
+    for i in range(n_tau):
+        n[i] = slopes[which, i] if which < n_rows else sign if i == which - n_rows else 0.0
+
+
+def join(
+    which: int, sign: float, q: int, f: int, n: f64[n_tau], d: f64[n_tau], J: f64[n_tau, n_tau],
+    held: f64[any_size, n_rows], box: f64[any_size, n_tau], R: f64[n_tau, n_tau], active: f64[n_tau, n_tau],
+) -> None:  # fmt: skip
+    """A row or limit with slopes n, by J d, becomes active after q others; f: of J span what is free."""
+    best = q  # the largest entry first, so that the reflection cancels nothing
+    for j in range(q + 1, f):
+        best = j if fabs(d[j]) > fabs(d[best]) else best
+    d[q], d[best] = d[best], d[q]
+    for i in range(n_tau):
+        J[q, i], J[best, i] = J[best, i], J[q, i]
+    whole = reflect(J, d, q, f)
+    d[q] = whole
+    for i in range(n_tau):
+        R[q, i] = d[i]
+        active[q, i] = n[i]
+    if which < n_rows:
+        held[AT, which] = q + 1
+        box[BOUND, q] = held[WANTED, which]
+    else:
+        box[SIDE, which - n_rows] = sign * (q + 1)
+        box[BOUND, q] = box[LOW, which - n_rows] if sign > 0.0 else -box[HIGH, which - n_rows]
+
+
+def leave(
+    k: int, q: int, J: f64[n_tau, n_tau], held: f64[any_size, n_rows], box: f64[any_size, n_tau],
+    R: f64[n_tau, n_tau], active: f64[n_tau, n_tau],
+) -> None:  # fmt: skip
+    """What is active at place k is no more, so that q are left."""
+    for i in range(n_rows):
+        held[AT, i] = moved_up(held[AT, i], k + 1)
+    for i in range(n_tau):
+        box[SIDE, i] = moved_up(box[SIDE, i], k + 1)
+    for j in range(k, q):
+        box[MULTIPLIER, j] = box[MULTIPLIER, j + 1]
+        box[BOUND, j] = box[BOUND, j + 1]
+        for i in range(n_tau):
+            R[j, i] = R[j + 1, i]
+            active[j, i] = active[j + 1, i]
+    box[MULTIPLIER, q] = -1.0
+    for j in range(k, q):
+        a = R[j, j]
+        b = R[j, j + 1]
+        whole = sqrt(a * a + b * b)
+        c = a / whole
+        s = b / whole
+        for i in range(j, q):
+            a = R[i, j]
+            b = R[i, j + 1]
+            R[i, j] = c * a + s * b
+            R[i, j + 1] = c * b - s * a
+        turn(J[j], J[j + 1], c, s)
+
+
+def none_active(held: f64[any_size, n_rows], box: f64[any_size, n_tau]) -> None:
+    for i in range(n_rows):
+        held[AT, i] = 0.0
+    for i in range(n_tau):
+        box[SIDE, i] = 0.0
+        box[MULTIPLIER, i] = -1.0
+
+
+def settle(
+    x: f64[n_tau], J: f64[n_tau, n_tau], f: int, slopes: f64[n_rows, n_tau], held: f64[any_size, n_rows],
+    box: f64[any_size, n_tau], R: f64[n_tau, n_tau], active: f64[n_tau, n_tau], left: int,
+) -> int:  # fmt: skip
     """Move x from the least of a quadratic to its least where rows that stand and limits are kept.
 
     The first f of J span the directions that are free; sums of J J^T are the inverse of the quadratic's second
-    derivative there.
-
-    R: its columns are the factor of what is active; active: slopes by place. again: x is such a least of fewer rows,
-    and J, R and `active` are what this function left. Returns how many iterations are left of those that were; 0 at
-    the bound, and less than 0, that many, where nothing keeps all.
+    derivative there. Returns how many iterations are left of those that were; 0 at the bound, and less than 0, that
+    many, where nothing keeps all.
     """
     n = empty(n_tau)
     d = empty(n_tau)
     z = empty(n_tau)
     r = empty(n_tau)
     q = 0  # how many are active
-    if again:
-        for i in range(n_tau):
-            q += 1 if box[MULTIPLIER, i] >= 0.0 else 0
-    else:
-        for i in range(n_rows):
-            held[AT, i] = 0.0
-        for i in range(n_tau):
-            box[SIDE, i] = 0.0
-            box[MULTIPLIER, i] = -1.0
+    none_active(held, box)
     while left > 0:
-        for j in range(q):  # what rounding has made of a long way
-            add(x, (box[BOUND, j] - dot(active[j], x, 0, n_tau)) / R[j, j], J[j], 0, n_tau)
+        restore(x, q, J, box, R, active)
         size = largest(x)
         worst = 0.0
         need = 0.0
@@ -141,27 +218,16 @@ def settle(
                 sign = 1.0 if x[i] < box[LOW, i] else -1.0
         if which < 0:
             return left
-        for i in range(n_tau):
-            n[i] = slopes[which, i] if which < n_rows else sign if i == which - n_rows else 0.0
+        normal(n, which, sign, slopes)
         own = 0.0  # its multiplier
         adding = True
         while adding:
             left -= 1
             if left <= 0:
                 return 0
-            for i in range(n_tau):
-                z[i] = 0.0
-            for j in range(f):
-                d[j] = dot(J[j], n, 0, n_tau)
-                if j >= q:
-                    add(z, d[j], J[j], 0, n_tau)
-            gain = dot(d, d, q, f)
+            gain = split(n, q, f, J, d, z)
             free = gain > 1e-10 * sqrt(dot(z, z, 0, n_tau))  # the cosine between the row and how x may move
-            for i in range(q - 1, -1, -1):
-                total = d[i]
-                for j in range(i + 1, q):
-                    total -= R[j, i] * r[j]
-                r[i] = total / R[i, i]
+            slopes_by_place(q, d, R, r)
             step = need / gain if free else 0.0
             blocks = -1
             for j in range(q):
@@ -177,58 +243,20 @@ def settle(
                 need -= step * gain
                 add(x, step, z, 0, n_tau)
             if blocks >= 0:  # that one leaves
-                for i in range(n_rows):
-                    held[AT, i] = moved_up(held[AT, i], blocks + 1)
-                for i in range(n_tau):
-                    box[SIDE, i] = moved_up(box[SIDE, i], blocks + 1)
                 q -= 1
-                for j in range(blocks, q):
-                    box[MULTIPLIER, j] = box[MULTIPLIER, j + 1]
-                    box[BOUND, j] = box[BOUND, j + 1]
-                    for i in range(n_tau):
-                        R[j, i] = R[j + 1, i]
-                        active[j, i] = active[j + 1, i]
-                box[MULTIPLIER, q] = -1.0
-                for j in range(blocks, q):
-                    whole = sqrt(R[j, j] * R[j, j] + R[j, j + 1] * R[j, j + 1])
-                    c = R[j, j] / whole
-                    s = R[j, j + 1] / whole
-                    for k in range(j, q):
-                        R[k, j], R[k, j + 1] = c * R[k, j] + s * R[k, j + 1], c * R[k, j + 1] - s * R[k, j]
-                    turn(J[j], J[j + 1], c, s)
-            else:  # it becomes active; the largest entry first, so that the reflection cancels nothing
-                best = q
-                for j in range(q + 1, f):
-                    best = j if fabs(d[j]) > fabs(d[best]) else best
-                d[q], d[best] = d[best], d[q]
-                for i in range(n_tau):
-                    J[q, i], J[best, i] = J[best, i], J[q, i]
-                whole = reflect(J, d, q, f)
-                d[q] = whole
-                for i in range(n_tau):
-                    R[q, i] = d[i]
-                    active[q, i] = n[i]
+                leave(blocks, q, J, held, box, R, active)
+            else:
+                join(which, sign, q, f, n, d, J, held, box, R, active)
                 box[MULTIPLIER, q] = own
                 q += 1
-                if which < n_rows:
-                    held[AT, which] = q
-                    box[BOUND, q - 1] = held[WANTED, which]
-                else:
-                    box[SIDE, which - n_rows] = sign * q
-                    box[BOUND, q - 1] = box[LOW, which - n_rows] if sign > 0.0 else -box[HIGH, which - n_rows]
                 adding = False
     return 0
 
 
 def factor(
-    m: int,
-    M: f64[any_size, n_tau],
-    c: f64[any_size],
-    N: f64[n_tau, n_tau],
-    f: int,
-    J: f64[n_tau, n_tau],
+    m: int, M: f64[any_size, n_tau], c: f64[any_size], N: f64[n_tau, n_tau], f: int, J: f64[n_tau, n_tau],
     x: f64[n_tau],
-) -> int:
+) -> int:  # fmt: skip
     """Fill J for `settle` with the least |M (x' - x) - c| over x' - x in the span of the first f of N; x to it.
 
     Returns the rank of M there. N is turned so that so many come first which M sees. M and c are used up: M becomes
@@ -288,17 +316,9 @@ def factor(
 
 
 def sharpen(
-    x: f64[n_tau],
-    least: f64[n_tau],
-    L: f64[any_size, n_tau],
-    r: int,
-    N: f64[n_tau, n_tau],
-    J: f64[n_tau, n_tau],
-    f: int,
-    slopes: f64[n_rows, n_tau],
-    held: f64[any_size, n_rows],
-    box: f64[any_size, n_tau],
-) -> None:
+    x: f64[n_tau], least: f64[n_tau], L: f64[any_size, n_tau], r: int, N: f64[n_tau, n_tau], J: f64[n_tau, n_tau],
+    f: int, slopes: f64[n_rows, n_tau], held: f64[any_size, n_rows], box: f64[any_size, n_tau],
+) -> None:  # fmt: skip
     """One step from what `settle` found to the least for what L sees alone; rows and limits that act go on acting.
 
     It is long where L hardly sees it, and ends at the first of those that did not act.
@@ -347,16 +367,9 @@ def begin(x: f64[n_tau], N: f64[n_tau, n_tau]) -> None:
 
 
 def by_levels(
-    x: f64[n_tau],
-    goals: f64[n_goals, n_tau],
-    levels: f64[n_goals],
-    unit: f64[n_tau],
-    slopes: f64[n_rows, n_tau],
-    held: f64[any_size, n_rows],
-    box: f64[any_size, n_tau],
-    acts: f64[n_rows],
-    left: int,
-) -> int:
+    x: f64[n_tau], goals: f64[n_goals, n_tau], levels: f64[n_goals], unit: f64[n_tau], slopes: f64[n_rows, n_tau],
+    held: f64[any_size, n_rows], box: f64[any_size, n_tau], acts: f64[n_rows], left: int,
+) -> int:  # fmt: skip
     """Set x, level after level; returns as `settle`, for what the first one finds. acts: rows with multipliers."""
     N = empty((n_tau, n_tau))
     J = empty((n_tau, n_tau))
@@ -388,7 +401,7 @@ def by_levels(
         for i in range(n_tau):
             least[i] = y[i]
         if r or not m:
-            left = settle(y, J, f, slopes, held, box, R, active, False, left)
+            left = settle(y, J, f, slopes, held, box, R, active, left)
             if left <= 0:  # after the first by rounding alone: the levels before keep all
                 return left if first or left == 0 else -left
             first = False
@@ -409,27 +422,81 @@ def by_levels(
     return left
 
 
+def ascend(
+    x: f64[n_tau], g: int, q: int, J: f64[n_tau, n_tau], slopes: f64[n_rows, n_tau], held: f64[any_size, n_rows],
+    box: f64[any_size, n_tau], R: f64[n_tau, n_tau], active: f64[n_tau, n_tau], left: int,
+) -> int:  # fmt: skip
+    """Move x, which keeps rows that stand and limits, until it keeps row g too, or as nearly as these allow.
+
+    q are active. Returns how many iterations are left. The first of several that might leave or block does so, which
+    ends wherever they meet (Bland 1977).
+    """
+    n = empty(n_tau)
+    d = empty(n_tau)
+    z = empty(n_tau)
+    r = empty(n_tau)
+    moved = True
+    while left > 0:
+        left -= 1
+        need = held[WANTED, g] - dot(slopes[g], x, 0, n_tau)
+        if need <= 1e-12 * (held[FINE, g] + largest(x)):
+            return left
+        gain = split(slopes[g], q, n_tau, J, d, z)
+        blocks = -1
+        if gain > 1e-20:
+            step = need / gain
+            sign = 1.0
+            least = 1e-10 * sqrt(gain)
+            for i in range(n_rows):
+                if held[STANDS, i] != 0.0 and held[AT, i] == 0.0:
+                    along = -dot(slopes[i], z, 0, n_tau)
+                    if along > least:
+                        room = dot(slopes[i], x, 0, n_tau) - held[WANTED, i]
+                        if room < step * along:
+                            step, blocks = max(room, 0.0) / along, i
+            for i in range(n_tau):
+                if box[SIDE, i] == 0.0 and fabs(z[i]) > least:
+                    room = box[HIGH, i] - x[i] if z[i] > 0.0 else x[i] - box[LOW, i]
+                    if room < step * fabs(z[i]):
+                        step, blocks = max(room, 0.0) / fabs(z[i]), n_rows + i
+                        sign = -1.0 if z[i] > 0.0 else 1.0
+            add(x, step, z, 0, n_tau)
+            restore(x, q, J, box, R, active)
+            moved = step > 0.0
+            if blocks >= 0:
+                normal(n, blocks, sign, slopes)
+                gain = split(n, q, n_tau, J, d, z)
+                join(blocks, sign, q, n_tau, n, d, J, held, box, R, active)
+                box[MULTIPLIER, q] = 0.0
+                q += 1
+        else:
+            slopes_by_place(q, d, R, r)
+            for i in range(n_rows + n_tau):  # that with the largest share, but the first where no step was made
+                place = held[AT, i] if i < n_rows else fabs(box[SIDE, i - n_rows])
+                for j in range(q if place > 0.0 else 0):
+                    if place == j + 1 and r[j] > 1e-12 and (blocks < 0 or (moved and r[j] > r[blocks])):
+                        blocks = j
+            if blocks < 0:
+                return left
+            q -= 1
+            leave(blocks, q, J, held, box, R, active)
+    return 0
+
+
 def give_way(
-    x: f64[n_tau],
-    slopes: f64[n_rows, n_tau],
-    held: f64[any_size, n_rows],
-    box: f64[any_size, n_tau],
-    ranks: f64[n_rows],
-    left: int,
-) -> int:
-    """Lower what is wanted of rows until all can be kept, and set x so that they are; returns iterations left.
+    x: f64[n_tau], slopes: f64[n_rows, n_tau], held: f64[any_size, n_rows], box: f64[any_size, n_tau],
+    ranks: f64[n_rows], left: int,
+) -> int:  # fmt: skip
+    """Lower what is wanted of rows until all can be kept; returns iterations left.
 
     In order of rank, then of index, each row is kept as well as those before it allow.
     """
-    N = empty((n_tau, n_tau))
     J = empty((n_tau, n_tau))
-    M = empty((1, n_tau))
-    c = empty(1)
-    y = empty(n_tau)
     R = empty((n_tau, n_tau))
     active = empty((n_tau, n_tau))
-    again = False
     later = empty(n_rows)
+    begin(x, J)
+    none_active(held, box)
     for i in range(n_rows):
         later[i] = held[STANDS, i]
         held[STANDS, i] = 0.0
@@ -442,44 +509,21 @@ def give_way(
                 g = i
         if g >= 0:
             later[g] = 0.0
-            held[STANDS, g] = 1.0
+            q = 0
+            for j in range(n_tau):
+                q += 1 if box[MULTIPLIER, j] >= 0.0 else 0
+            left = ascend(x, g, q, J, slopes, held, box, R, active, left)
             size = held[FINE, g] + largest(x)
-            missing = held[WANTED, g] - dot(slopes[g], x, 0, n_tau)
-            if missing > 1e-12 * size:
-                if not again:
-                    begin(y, J)
-                left = settle(y, J, n_tau, slopes, held, box, R, active, again, left)
-                again = left > 0
-                if left < 0:  # nearest to far more than what is wanted, which is then the most that there is
-                    held[STANDS, g] = 0.0
-                    begin(y, N)
-                    for j in range(n_tau):
-                        M[0, j] = slopes[g, j]
-                    c[0] = held[WANTED, g] + missing + size
-                    factor(1, M, c, N, n_tau, J, y)
-                    left = settle(y, J, n_tau, slopes, held, box, R, active, False, -left)
-                    held[STANDS, g] = 1.0
-                    if left < 0:  # by rounding alone, for x keeps them
-                        left = -left
-                        for j in range(n_tau):
-                            y[j] = x[j]
-                    reached = dot(slopes[g], y, 0, n_tau) - 1e-12 * (size + largest(y))
-                    held[WANTED, g] = min(held[WANTED, g], reached)
-                if left <= 0:
-                    return 0
-                for j in range(n_tau):
-                    x[j] = y[j]
+            reached = dot(slopes[g], x, 0, n_tau)
+            if held[WANTED, g] - reached > 1e-12 * size:
+                held[WANTED, g] = reached - 1e-12 * size
+            held[STANDS, g] = 1.0
     return left
 
 
 def keeps_all(
-    tau: f64[n_tau],
-    lower: f64[n_tau],
-    upper: f64[n_tau],
-    A: f64[n_rows, n_tau],
-    b: f64[n_rows],
-    acts: f64[n_rows],
-) -> int:
+    tau: f64[n_tau], lower: f64[n_tau], upper: f64[n_tau], A: f64[n_rows, n_tau], b: f64[n_rows], acts: f64[n_rows],
+) -> int:  # fmt: skip
     """KEPT_AS_IT_WAS where tau is finite, and rows A tau >= b and limits are kept; else another number. acts: to 0."""
     status = KEPT_AS_IT_WAS
     for i in range(n_tau):
@@ -499,17 +543,9 @@ def keeps_all(
 
 
 def nearest(
-    tau: f64[n_tau],
-    lower: f64[n_tau],
-    upper: f64[n_tau],
-    goals: f64[n_goals, n_tau],
-    levels: f64[n_goals],
-    shares: f64[n_tau],
-    A: f64[n_rows, n_tau],
-    b: f64[n_rows],
-    ranks: f64[n_rows],
-    acts: f64[n_rows],
-) -> int:
+    tau: f64[n_tau], lower: f64[n_tau], upper: f64[n_tau], goals: f64[n_goals, n_tau], levels: f64[n_goals],
+    shares: f64[n_tau], A: f64[n_rows, n_tau], b: f64[n_rows], ranks: f64[n_rows], acts: f64[n_rows],
+) -> int:  # fmt: skip
     """Change tau as little as rows A tau >= b and limits allow, and say in `acts` what each row does; how it went.
 
     Rows that cannot all be kept give way by `ranks`, the largest first, of equal ones the last, each by as little as
@@ -585,13 +621,8 @@ def nearest(
 
 
 def noticed(
-    how: int,
-    tau: f64[n_tau],
-    A: f64[n_rows, n_tau],
-    b: f64[n_rows],
-    slack: f64[n_rows],
-    acts: f64[n_rows],
-) -> int:
+    how: int, tau: f64[n_tau], A: f64[n_rows, n_tau], b: f64[n_rows], slack: f64[n_rows], acts: f64[n_rows],
+) -> int:  # fmt: skip
     """How `nearest` went, and what each row does, where a row that lacks less than its slack does not give way."""
     if how == GIVES_WAY:
         how = ACTS

@@ -198,11 +198,16 @@ class Chart:
 
 
 @mpl.rc_context(PRINT)
-def margins_figure(title: str, strips: Sequence[Strip], reach: float, charts: Sequence[Chart], note: str) -> Any:
-    """Strips of parameters, from 1/reach to reach times what the law believes, and charts, as a matplotlib Figure."""
+def margins_figure(
+    title: str, strips: Sequence[Strip], reach: float, charts: Sequence[Chart], note: str, done: str
+) -> Any:
+    """Strips of parameters, from 1/reach to reach times what the law believes, and charts, as a matplotlib Figure.
+
+    done: what runs do where they succeed.
+    """
     reasons = list(dict.fromkeys(why for each in strips for why in (each.why_low, each.why_high) if why))
     colours = {why: FAILED[min(i, len(FAILED) - 1)] for i, why in enumerate(reasons)}
-    rows = [_strips_row(strips[:MOST], reach, colours)] if strips else []
+    rows = [_strips_row(strips[:MOST], reach, colours, done)] if strips else []
     if charts:
         width, _ = places(len(charts))
         heads = [Head.of(each.title, [], width) for each in charts]
@@ -211,8 +216,8 @@ def margins_figure(title: str, strips: Sequence[Strip], reach: float, charts: Se
     return figure_of(rows, title, note)
 
 
-def _strips_row(strips: Sequence[Strip], reach: float, colours: dict[str, str]) -> Row:
-    head = Head.of("", ["runs reach the goal", *colours], FULL)
+def _strips_row(strips: Sequence[Strip], reach: float, colours: dict[str, str], done: str) -> Row:
+    head = Head.of("", [done, *colours], FULL)
 
     def draw(axis: Any) -> None:
         for y, each in enumerate(reversed(strips)):

@@ -23,6 +23,7 @@ from servonode.wings.explore.sweeps.chunk import Chunk, Ended, run_chunk
 from servonode.wings.explore.sweeps.measures import ColumnMeasure, Measures
 
 REACHED, KEEPS_ALL = "reaches the goal", "keeps all"
+DO = {REACHED: "reach the goal", KEEPS_ALL: "keep all"}  # of runs
 KEPT = "kept"  # a requirement in place of the goal: all that the law keeps
 BOUND = re.compile(
     r"(?:(?P<name>[^:]*):)?\s*(?P<measure>.+?)\s*(?P<sign>[<>])\s*(?P<bound>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*"

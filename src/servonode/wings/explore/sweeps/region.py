@@ -17,7 +17,7 @@ from servonode.errors import StatementError
 from servonode.mechanics.description import Quantity
 from servonode.tables import Row, Tabular, valued
 from servonode.wings.explore.sweeps.intervals import LEVEL, wilson
-from servonode.wings.explore.sweeps.outcomes import KEEPS_ALL, Judge
+from servonode.wings.explore.sweeps.outcomes import DO, KEEPS_ALL, Judge
 from servonode.wings.explore.sweeps.ranges import Range, numbers_at, quantities_of
 
 if TYPE_CHECKING:
@@ -166,8 +166,7 @@ class Region(Tabular):
         names = zip(self.ranges, self.quantities, self.start, strict=True)
         sides = [Side(quantity, each.low, each.high, start) for each, quantity, start in names]
         kinds = [Kind(kind, share, kind == self.kinds[0]) for kind, share in self.shares.items()]
-        done = "keep all" if self.kinds[0] == KEEPS_ALL else "reach the goal"
-        title = f"{self.file}: runs that {done}, and why the others do not"
+        title = f"{self.file}: runs that {DO[self.kinds[0]]}, and why the others do not"
         if self.grid is not None:
             note = f"{len(self.values)} runs: a grid, refined where the outcomes of neighbours differ."
             figure = map_figure(title, sides, kinds, self.grid, note)

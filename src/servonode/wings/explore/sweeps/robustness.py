@@ -18,7 +18,7 @@ from servonode.record.run import default_every
 from servonode.simulation.simulate import simulate_fused
 from servonode.tables import Row, Tabular
 from servonode.wings.explore.sweeps.intervals import clopper_pearson
-from servonode.wings.explore.sweeps.outcomes import Judge, is_random
+from servonode.wings.explore.sweeps.outcomes import DO, KEEPS_ALL, KEPT, REACHED, Judge, is_random
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -222,13 +222,8 @@ class Robustness(Tabular):
         strips = [Strip(low.name, 1 / low.size, high.size, low.reason, high.reason) for low, high in self._ordered()]
         charts = [_chart(each) for each in self.margins if each.group not in (SMALLER, LARGER)]
         title = f"{self.file}: how wrong parameters may be, and how much noise, delay and period a run bears"
-        figure = margins_figure(
-            title,
-            strips,
-            FACTORS[-1],
-            charts,
-            self._note(),
-        )
+        done = f"runs {DO[KEEPS_ALL if KEPT in self.require else REACHED]}"
+        figure = margins_figure(title, strips, FACTORS[-1], charts, self._note(), done)
         return figure
 
     def _ordered(self) -> list[tuple[Margin, Margin]]:
