@@ -18,7 +18,17 @@ FILES = [
     pytest.param("crane_3d/crane_3d.toml", marks=pytest.mark.slow),
     pytest.param("snakeboard/snakeboard.toml", marks=pytest.mark.slow),
 ]
-SHOWN_ELSEWHERE = ("car", "kept", "lesson", "mecanum", "parking", "quadruped", "tray")  # on pages of their own
+SHOWN_ELSEWHERE = (
+    "car",
+    "drone",
+    "gripper",
+    "kept",
+    "lesson",
+    "mecanum",
+    "parking",
+    "quadruped",
+    "tray",
+)  # on pages of their own
 every_example = pytest.mark.parametrize("name", FILES)
 WARNS = {  # what passive brakes cannot hold; where the axles are nearly straight
     "quadrotor/quadrotor.toml": ["safe action"],

@@ -94,6 +94,43 @@ def test_the_car_parks_straight_and_stands(driver: str, off: float, turned: floa
     assert abs(run.state["left_steer"]).max() > 0.4
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("file", ["drone/eight.toml", "gripper/close.toml"])
+def test_an_example_of_thrusts_or_of_a_tendon_passes_its_check(file: str) -> None:
+    assert (EXAMPLES / file).read_text("utf-8").startswith("# Watch for: ")
+    report = servonode.check(EXAMPLES / file)
+    assert report.verdict == "yes", report
+    warned = {each.subject for each in report.findings if each.level == "warn"}
+    assert warned <= {"machine", "safe action", "zero dynamics"}  # what is left out, falls, or follows by tilting
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("driver", ["simulated", "mujoco"])
+def test_the_drone_flies_its_figure_of_eight_by_rotors_that_only_push(driver: str) -> None:
+    run = servonode.simulate(EXAMPLES / "drone" / "eight.toml", plant__driver=driver)
+    assert run.fault is None
+    passed = run.t**3 / (run.t**2 + 8)
+    eight = [1.2 * np.sin(passed), 0.6 * np.sin(2 * passed), 1 + 0.2 * (1 - np.cos(passed))]
+    off = np.linalg.norm(np.array([run.state[q] for q in "xyz"]) - eight, axis=0)
+    assert off[0] > 1.2  # m
+    assert off[run.t > 5].max() < 2e-3
+    assert max(abs(each[run.t > 5]).max() for each in run.residual.values()) < 5e-4
+    thrusts = np.array(list(run.input.values()))
+    assert thrusts.min() == 0.0  # N: one that stands still, none that pulls
+    assert thrusts.max() < 8.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("driver", ["simulated", "mujoco"])
+def test_one_tendon_closes_both_fingers_of_the_gripper(driver: str) -> None:
+    run = servonode.simulate(EXAMPLES / "gripper" / "close.toml", plant__driver=driver)
+    assert run.fault is None
+    assert abs(run.residual["gap"]).max() < 2e-4  # m
+    assert abs(run.state["left"] - run.state["right"]).max() < 1e-4  # rad
+    assert np.ptp(run.state["left"]) > 0.4
+    assert run.input["pull"].min() > 0  # N
+
+
 QUADRUPED = EXAMPLES / "quadruped"
 FEET = [f"{place}_foot" for place in ("front_left", "front_right", "hind_left", "hind_right")]
 

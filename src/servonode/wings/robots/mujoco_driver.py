@@ -57,6 +57,7 @@ class PhysicalMotion(Motion):
         self._mujoco, self._physics = mujoco, physics
         self._model, self._data, self._substep = model, mujoco.MjData(model), model.opt.timestep
         self._substeps = round(step_ns / 1e9 / self._substep)
+        self._rubbed = np.flatnonzero(model.dof_frictionloss), np.flatnonzero(model.tendon_frictionloss)
         self._parameters = dict(machine.parameters)
         description = machine.description
         self._names = description.state_names
@@ -119,10 +120,11 @@ class PhysicalMotion(Motion):
         with np.errstate(over="ignore", invalid="ignore"):  # where the motion diverges
             for _ in range(steps * self._substeps):
                 second(model, data)
-                rubbed = data.ne + np.arange(data.nf)  # rows of dry friction
-                power = data.efc_force[rubbed] @ data.qvel[data.efc_id[rubbed]] if data.nf else 0.0
+                friction = data.efc_force[data.ne : data.ne + data.nf].copy()  # of rates, then of tendons
                 first(model, data)  # what follows from the new positions and rates
-                power += data.actuator_force @ data.actuator_velocity - model.dof_damping @ (data.qvel * data.qvel)
+                rates = np.append(data.qvel[self._rubbed[0]], data.ten_velocity[self._rubbed[1]])
+                power = friction @ rates[: data.nf]  # none where a flag switches friction off
+                power += data.actuator_force @ data.actuator_velocity + data.qfrc_damper @ data.qvel
                 x[-1] += self._substep * power  # exact, because positions advance with the new rates
         if self._servos:
             self.effort[self._drives] = data.actuator_force[self._actuators]

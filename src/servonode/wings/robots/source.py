@@ -12,6 +12,7 @@ from sympy.printing.str import StrPrinter
 from servonode.mechanics import links
 from servonode.mechanics.description import Quantity
 from servonode.mechanics.model import Model
+from servonode.mechanics.straight_line import auxiliaries_of
 from servonode.mechanics.symbols import Body, Condition, Constraint, Coordinate, Named, Parameter
 
 Expr = Any
@@ -126,8 +127,10 @@ class _Writer:
         yield Group("return Model(", list(self._arguments()))
 
     def _name_places(self) -> None:
-        """Let what constraints contain of the tree's places be called by their frames."""
-        if not self.model.constraints:
+        """Let what constraints, motors and tendons contain of the tree's places be called by their frames."""
+        model = self.model
+        stated = [*model.inputs.values(), model.potential, *(on for _, on in model.forces)]
+        if not model.constraints and not any(map(auxiliaries_of, stated)):
             return
         for name in (*(each.name for each in self.tree.frames), *(each.name for each in self.tree.links)):
             located = self.tree[name]
