@@ -13,6 +13,7 @@ import pytest
 from servonode.kernels.build import built
 from servonode.kernels.c99 import TranslationError, c_number, comment, function_names, translate
 from servonode.kernels.language import parse
+from servonode.kernels.library import library_text
 from servonode.kernels.native import Kernel
 from servonode.mechanics.emit import HEADER
 from servonode.mechanics.linear_solve import solves
@@ -382,3 +383,16 @@ def test_a_number_in_c_is_a_double_with_all_its_digits(value: float) -> None:
     assert "." in text or "e" in text
     assert math.copysign(1.0, float(text)) == math.copysign(1.0, value)
     assert float(text) == value
+
+
+def test_a_tree_of_bodies_has_the_bits_of_the_compiled_one(
+    compiled: Callable[..., Any], rng: np.random.Generator
+) -> None:
+    given = "def parent(k: i64) -> i64:\n    return k - 1\n\n\ndef first(k: i64) -> i64:\n    return k - 1\n\n\n"
+    text = given + library_text("tree", {}, {"n_nodes": 4, "n_two": 8, "n_nine": 36, "n_motions": 3})
+    places, constants = rng.normal(size=(4, 12)), rng.uniform(0.1, 1, 3 + 40 + 21)
+    found = np.zeros((2, 3))
+    for run, out in zip((compiled(text, "tree_accelerations"), by_llvm(text).tree_accelerations), found, strict=True):
+        run(places, np.ones(3), np.ones(3), constants, 0, out)
+    assert found[0].tobytes() == found[1].tobytes()
+    assert np.isfinite(found).all()

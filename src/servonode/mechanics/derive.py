@@ -116,12 +116,13 @@ def _derived(stated: Model, large: bool) -> Equations:
 class _Full:
     """The full form without disturbances and known forces, and the kinematics q' = G v + g0.
 
-    by_forces (n_q, n_tau + n_reactions) is B of inputs, then of reactions.
+    by_forces (n_q, n_tau + n_reactions) is B of inputs, then of reactions. stated: M and h without the tree's.
     """
 
     rates: list[Expr]
     M: Matrix
     h: Matrix
+    stated: tuple[Matrix, Matrix]
     by_forces: Matrix
     A: Matrix
     b: Matrix
@@ -188,13 +189,13 @@ def _with_moving_potential(model: Model) -> Model:
 
 def _full_form(model: Model, tree: TreeTerms, tidy: Tidy) -> _Full:
     rates = [q.rate for q in model.coordinates]
-    M, h = _euler_lagrange(model, rates, tidy)
+    M, h = stated = _euler_lagrange(model, rates, tidy)
     if tree.motions and not model.speaks_in_velocities:
         of_tree = in_rates(tree, rates)
         M, h = (M + of_tree[0]).applyfunc(tidy), (h + of_tree[1]).applyfunc(tidy)
     works_on = [sympy.sympify(on) for on in model.acting.values()]
     by_forces = sympy.Matrix(len(rates), len(works_on), [diff(on, rate) for rate in rates for on in works_on])
-    return _Full(rates, M, h, by_forces, *_constraint_rows(model, rates), *_kinematics(model))
+    return _Full(rates, M, h, stated, by_forces, *_constraint_rows(model, rates), *_kinematics(model))
 
 
 def _motion(model: Model, full: _Full, large: bool) -> _Motion:
@@ -212,7 +213,7 @@ def _minimal_form(model: Model, full: _Full, tree: TreeTerms, motion: _Motion, t
         M, h = projected(tree, list(motion.v), in_velocities, motion.moving)
         extra = replace(extra, M=extra.M + M, h=extra.h + h)
     _check_moved_by_velocities(model, full.g0)
-    inertia, bias = _inertia_and_bias(model, full, motion)
+    inertia, bias = _inertia_and_bias(model, full, tree, motion)
     M_r = (inertia + extra.M).applyfunc(tidy)
     check_inertia(model, M_r)
     forces = _known_forces(model, full, motion, extra.B)
@@ -245,8 +246,13 @@ def _minimal_form(model: Model, full: _Full, tree: TreeTerms, motion: _Motion, t
     )
 
 
-def _inertia_and_bias(model: Model, full: _Full, motion: _Motion) -> tuple[Matrix, Matrix]:
+def _inertia_and_bias(model: Model, full: _Full, tree: TreeTerms, motion: _Motion) -> tuple[Matrix, Matrix]:
     """M_r and h_r of the kinetic energy in rates; of a large machine by its motions, where it is a sum of squares."""
+    if model.tree and model.tree.data and not model.speaks_in_velocities:
+        M, h = full.stated
+        of_tree = projected(tree, list(motion.v), motion.in_velocities, motion.moving)
+        bias = M * drift_of_kinematics(model, full.G, full.g0, motion.v) + h
+        return full.G.T * M * full.G + of_tree[0], full.G.T * bias.xreplace(motion.in_velocities) + of_tree[1]
     squares = motions(model) if motion.large and model.tree is None else None
     if squares is None:
         return full.G.T * full.M * full.G, full.G.T * motion.bias.xreplace(motion.in_velocities)

@@ -5,6 +5,7 @@ its digits, so that the same expression has the same bits wherever it is compile
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import sympy
@@ -12,6 +13,7 @@ from sympy.printing.precedence import PRECEDENCE
 from sympy.printing.pycode import PythonCodePrinter
 
 from servonode.errors import ModelError
+from servonode.mechanics.computed import Computed
 from servonode.mechanics.functions import COMPILED, TO_STATE, choose
 from servonode.mechanics.kernels import MachineKernel, Signature
 from servonode.mechanics.straight_line import by_addition, leaves_of, ordered, symbols_of
@@ -39,6 +41,9 @@ def sign(x: f64) -> f64:
 
 
 LONGEST_SUM = 100  # terms of one line
+PIECE = 200  # constants of one function: the time of a compiler grows with the square of what has no branches
+MANY = 20  # unknowns, from which on loops solve for them
+LARGE = 500  # entries of a table of which most are zero as a rule
 
 
 class Name(sympy.Symbol):  # type: ignore[misc]
@@ -147,10 +152,12 @@ class Constants:
 
     def __init__(self, parameters: Sequence[sympy.Symbol]) -> None:
         self.parameters = list(parameters)
+        self.entries: list[Expr] = []  # of c
         self.table: dict[Expr, sympy.Symbol] = {}
         self.names: set[Expr] = set()  # of the constants
         self._fixed = frozenset(parameters)
         self._hoisted: dict[Expr, Expr] = {}
+        self._runs: dict[tuple[Expr, ...], int] = {}
 
     def hoist(self, expression: Expr) -> Expr:
         """The expression with every maximal subexpression of parameters replaced by a constant's symbol."""
@@ -187,9 +194,18 @@ class Constants:
 
     def _constant(self, expression: Expr) -> sympy.Symbol:
         if expression not in self.table:
-            self.table[expression] = Name(f"c{len(self.table)}", real=True)
+            self.table[expression] = Name(f"c{len(self.entries)}", real=True)
             self.names.add(self.table[expression])
+            self.entries.append(expression)
         return self.table[expression]
+
+    def run(self, expressions: Sequence[Expr]) -> int:
+        """Where these stand in c, one behind the other."""
+        key = tuple(expressions)
+        if key not in self._runs:
+            self._runs[key] = len(self.entries)
+            self.entries += key
+        return self._runs[key]
 
     def is_fixed(self, expression: Expr) -> bool:
         """Whether it contains parameters alone, if any symbol."""
@@ -197,14 +213,30 @@ class Constants:
 
     def source(self, more: int = 0) -> str:
         """The generated function `constants(p, c)` and the size `n_constants` of c, its last `more` left alone."""
+        parts = [(0, list(self.table), [int(each.name[1:]) for each in self.table.values()])]
+        for run, start in self._runs.items():
+            pieces = range(0, len(run), PIECE)
+            parts += [(i, list(run[k : k + PIECE]), range(start + k, len(self.entries)))
+                      for i, k in enumerate(pieces, len(parts))]  # fmt: skip
+        signature = Signature.of(MachineKernel, "constants")
+        texts = [self._filled(replace(signature, name=f"constants_{i}"), *part) for i, *part in parts[1:]]
+        lines = "".join(f"    constants_{i}(p, c)\n" for i, *_ in parts[1:])
+        whole = self._filled(signature, *parts[0][1:], all_loaded=True)
+        whole = whole.replace("    pass\n", "") if lines else whole
+        size = f"n_constants = {len(self.entries) + more}\n\n\n"
+        return size + "".join(f"{each}\n\n" for each in texts) + whole + lines
+
+    def _filled(
+        self, signature: Signature, expressions: list[Expr], places: Sequence[int], all_loaded: bool = False
+    ) -> str:
+        """The function that puts expressions in their places of c."""
         block = Block(None)
-        names = block.evaluate(list(self.table))
-        lines = [f"    {local(symbol)} = p[{i}]" for i, symbol in enumerate(self.parameters)]
+        names = block.evaluate(expressions)
+        used = frozenset[Expr]().union(*map(symbols_of, expressions))
+        lines = [f"    {local(each)} = p[{i}]" for i, each in enumerate(self.parameters) if all_loaded or each in used]
         lines += block.lines
-        lines += [f"    c[{i}] = {name}" for i, name in enumerate(names)]
-        body = "\n".join(lines) or "    pass"
-        size = f"n_constants = {len(self.table) + more}\n\n\n"
-        return size + Signature.of(MachineKernel, "constants").definition() + f"{body}\n"
+        lines += [f"    c[{i}] = {name}" for i, name in zip(places, names, strict=False)]
+        return signature.definition() + ("\n".join(lines) or "    pass") + "\n"
 
 
 class Block:
@@ -215,6 +247,7 @@ class Block:
         self.lines: list[str] = []
         self._count = 0
         self._loaded: set[Expr] = set()
+        self.arrays: dict[Any, tuple[str, ...]] = {}  # of what `computed` fills
         self._named: dict[Expr, Expr] = {}  # the names of auxiliary symbols that are assigned, and of their functions
         self._definitions = _DefinitionPrinter(self.let, self._named)
 
@@ -231,11 +264,13 @@ class Block:
         Auxiliary symbols in them are assigned before, each once in this block.
         """
         sympified = [sympy.sympify(each) for each in expressions]
-        if ordered(sympified):
+        if ordered(sympified, written_out=False):
             rule = by_addition(sympified)
             sympified = [each.xreplace(rule) for each in sympified]
-        for each in ordered(sympified):
-            if each not in self._named and not (self.constants and self.constants.is_fixed(each)):
+        for each in ordered(sympified, written_out=False):
+            if isinstance(each, Computed):
+                self._named[each] = Name(each.text(self), real=True)
+            elif each not in self._named and not (self.constants and self.constants.is_fixed(each)):
                 (definition,) = self._prepared([each.definition])  # shared and short: not looked into
                 text = self._definitions.doprint(definition)
                 self._named[each] = Name(text if definition.is_Atom else self.let(text), real=True)
@@ -289,6 +324,22 @@ class Block:
         """Emit `name = array[i]` for each symbol."""
         self.lines += [f"    {local(symbol)} = {array}[{i}]" for i, symbol in enumerate(symbols, start)]
 
+    def array(self, name: str, shape: Sequence[int]) -> str:
+        """Emit a new array; its name."""
+        self._count += 1
+        lengths = ", ".join(map(str, shape))
+        self.lines.append(f"    {name}_{self._count} = empty({lengths if len(shape) == 1 else f'({lengths})'})")
+        return f"{name}_{self._count}"
+
+    def filled(self, name: str, texts: Sequence[str], n: int = 0) -> str:
+        """Emit a new array of these texts, n of them a row; its name."""
+        array = self.array(name, (len(texts) // n, n) if n else (len(texts),))
+        if n:
+            self.store_rows(array, texts, n)
+        else:
+            self.store(array, texts)
+        return array
+
     def bind(self, symbol: Expr, text: str) -> None:
         """Give a symbol the value of an emitted text."""
         self.lines.append(f"    {local(symbol)} = {text}")
@@ -305,6 +356,19 @@ class Block:
     def store_rows(self, array: str, texts: Sequence[str], n: int) -> None:
         """Emit `array[i, j] = text` for each text, n of them a row."""
         self.lines += [f"    {array}[{i // n}, {i % n}] = {text}" for i, text in enumerate(texts)]
+
+    def store_table(self, array: str, rows: Sequence[Sequence[str]]) -> None:
+        """Emit `array[i, j] = text` for each text of rows; of a large table what is not zero, after all is."""
+        large = len(rows) * len(rows[0]) > LARGE if rows else False
+        whole = rows[0][0].partition("[")[0] if large else ""
+        copied = all(text == f"{whole}[{i}, {j}]" for i, row in enumerate(rows) for j, text in enumerate(row))
+        if large:
+            self.lines += [f"    for i in range({len(rows)}):", f"        for j in range({len(rows[0])}):"]
+            self.lines.append(f"            {array}[i, j] = {f'{whole}[i, j]' if copied else '0.0'}")
+        if large and copied:
+            return
+        self.lines += [f"    {array}[{i}, {j}] = {text}" for i, row in enumerate(rows) for j, text in enumerate(row)
+                       if not (large and text == "0.0")]  # fmt: skip
 
     def function(self, signature: Signature, *symbols: str, result: str = "") -> str:
         """The text of the function that these lines are; its arguments that stand for users' symbols are named."""
@@ -345,10 +409,23 @@ def solve_spd(block: Block, M: Sequence[Sequence[str]], columns: Sequence[Sequen
     `M[i][j]` and `columns[k][i]` are emitted texts; structural zeros cost nothing. No pivoting is needed for a
     positive definite matrix. Returns the solutions' texts, one list a column.
     """
+    if len(M) >= MANY:
+        return _solve_in_arrays(block, M, columns)
     order, L, inverse = _factors(block, M)
     n, places = len(M), {i: place for place, i in enumerate(order)}
     solutions = [_substitute(block, L, inverse, [column[i] for i in order]) for column in columns]
     return [[solution[places[i]] for i in range(n)] for solution in solutions]
+
+
+def _solve_in_arrays(block: Block, M: Sequence[Sequence[str]], columns: Sequence[Sequence[str]]) -> list[list[str]]:
+    """The same by a function with loops."""
+    n, m, order = len(M), len(columns), _elimination_order(M)
+    S, X = block.array("S", (n, n)), block.array("X", (m, n))
+    block.store_table(S, [[M[max(i, j)][min(i, j)] if b <= a else "0.0" for b, j in enumerate(order)]
+                          for a, i in enumerate(order)])  # fmt: skip
+    block.store_table(X, [[column[i] for i in order] for column in columns])
+    block.lines.append(f"    spd_{n}_{m}({S}, {X})")
+    return [[f"{X}[{k}, {order.index(i)}]" for i in range(n)] for k in range(m)]
 
 
 def solve_half(block: Block, M: Sequence[Sequence[str]], columns: Sequence[Sequence[str]]) -> list[list[str]]:

@@ -15,6 +15,7 @@ import numpy as np
 import sympy
 
 from servonode.arrays import Array
+from servonode.mechanics.computed import Computed
 from servonode.mechanics.functions import choose
 from servonode.mechanics.straight_line import definitions_of, ordered
 from servonode.mechanics.symbols import Parameter
@@ -58,8 +59,11 @@ def at_states(expressions: Sequence[Expr], states: Mapping[Expr, Array]) -> Arra
     size = len(next(iter(states.values())))
     values, entries = dict(states), [sympy.sympify(each) for each in expressions]
     with np.errstate(all="ignore"):
-        for each in ordered(entries):
-            values[each] = _value(each.definition, values)
+        for each in ordered(entries, written_out=False):
+            if isinstance(each, Computed) and each not in values:
+                values |= each.call.at_states(values, _value)
+            elif each not in values:
+                values[each] = _value(each.definition, values)
         columns = [np.broadcast_to(_value(each, values), size) for each in entries]
     return np.array(columns, dtype=float).reshape(len(columns), size).T
 

@@ -33,8 +33,33 @@ def solve_{n}(S: f64[{n}, {n}], y: f64[{n}]) -> i64:
     return sense
 '''
 
+_SPD = '''\
+def spd_{n}_{m}(S: f64[{n}, {n}], X: f64[{m}, {n}]):
+    """Solve S x = x for each row x of X by L D L^T; S is positive definite, of it the lower triangle is used up."""
+    for j in range({n}):
+        inverse = 1.0 / S[j, j]
+        for i in range(j + 1, {n}):
+            if S[i, j] != 0.0:
+                factor = S[i, j] * inverse
+                for k in range(j + 1, i + 1):
+                    S[i, k] -= factor * S[k, j]
+        for i in range(j + 1, {n}):
+            S[i, j] *= inverse
+        S[j, j] = inverse
+    for r in range({m}):
+        for j in range({n}):
+            if X[r, j] != 0.0:
+                for i in range(j + 1, {n}):
+                    X[r, i] -= S[i, j] * X[r, j]
+        for i in range({n} - 1, -1, -1):
+            X[r, i] *= S[i, i]
+            for k in range(i + 1, {n}):
+                X[r, i] -= S[k, i] * X[r, k]
+'''
+
 
 def solves(*texts: str) -> list[str]:
-    """The functions `solve_N(S, y)` that these texts call."""
+    """The functions `solve_N(S, y)` and `spd_N_M(S, X)` that these texts call."""
     sizes = {int(n) for text in texts for n in re.findall(r"\bsolve_(\d+)\(", text)}
-    return [_SOLVE.format(n=n) for n in sorted(sizes)]
+    shapes = {(int(n), int(m)) for text in texts for n, m in re.findall(r"\bspd_(\d+)_(\d+)\(", text)}
+    return [_SOLVE.format(n=n) for n in sorted(sizes)] + [_SPD.format(n=n, m=m) for n, m in sorted(shapes)]

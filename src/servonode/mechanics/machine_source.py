@@ -12,7 +12,7 @@ import msgspec
 import sympy
 
 from servonode.definitions.progress import doing
-from servonode.mechanics import emit, kernels, reactions
+from servonode.mechanics import computed, emit, kernels, reactions
 from servonode.mechanics.derivation import Derivation
 from servonode.mechanics.description import MachineDescription, Skeleton
 from servonode.mechanics.emit import Block, Constants, Name, local
@@ -118,8 +118,9 @@ def machine_source(equations: Equations) -> str:
         _requirements(model),
         *([_drawing(equations, constants)] if model.drawing else []),
     ]
+    shared = [*solves(*body), *computed.functions(model.tree, constants, *body)]
     sizes = sizes_text(describe(model).sizes)
-    return "\n\n".join([emit.HEADER + sizes + constants.source(len(model.assemblies)), *solves(*body), *body])
+    return "\n\n".join([emit.HEADER + sizes + constants.source(len(model.assemblies)), *shared, *body])
 
 
 _ROWS = {
@@ -145,6 +146,9 @@ def accelerations(block: Block, equations: Equations, beside: list[Expr]) -> tup
         return reactions.solve(block, equations, beside)
     n = len(equations.model.velocities)
     force = equations.B_r * equations.tau - equations.h_r
+    solution = computed.accelerations(block, equations.M_r, list(force))
+    if solution is not None:
+        return solution, block.evaluate(beside)
     texts = block.evaluate([*lower_triangle(equations), *force, *beside])
     size = n * (n + 1) // 2
     (solution,) = emit.solve_spd(block, unpack_lower(texts[:size], n), [texts[size : size + n]])
@@ -207,16 +211,23 @@ def _project(model: Model, block: Block) -> str:
 
 def _poses(tree: Tree, block: Block) -> str:
     """Generated `poses(t, x, c, out)`: see `Machine.poses`."""
-    rows: list[Expr] = []
     parts: list[Link | Frame] = [*tree.links, *tree.frames]
+    places = [[entry for part in tree.place_of(each.name) for entry in part] for each in parts]
+    bodies: list[list[Expr]] = []
     for each in parts:
-        rows += [*tree[each.name].position, *tree[each.name].rotation]
         if isinstance(each, Frame):
-            rows += [sympy.Integer(0)] * (POSE - 12)
+            bodies.append([sympy.Integer(0)] * (POSE - 12))
         else:
             (xx, xy, xz), (_, yy, yz), (_, _, zz) = each.inertia
-            rows += [each.mass, *each.centre, xx, yy, zz, xy, xz, yz]
-    block.store_rows("out", block.evaluate(rows), POSE)
+            bodies.append([each.mass, *each.centre, xx, yy, zz, xy, xz, yz])
+    if tree.data is None or block.constants is None:
+        rows = [entry for row in zip(places, bodies, strict=True) for part in row for entry in part]
+        block.store_rows("out", block.evaluate(rows), POSE)
+        return _function("poses", block)
+    start = block.constants.run([entry for row in bodies for entry in row])
+    block.store_rows("out", block.evaluate([entry for row in places for entry in row]), 12)
+    block.lines += [f"    for i in range({len(parts)}):", "        for j in range(10):"]
+    block.lines.append(f"            out[i, 12 + j] = c[{start} + 10 * i + j]")
     return _function("poses", block)
 
 
@@ -300,8 +311,7 @@ def _full(equations: Equations, constants: Constants) -> str:
     y = [*(equations.B * equations.tau - equations.h), *equations.gamma]
     texts = block.evaluate([*S, *y])
     n = n_q + n_c
-    for i in range(n):
-        block.lines += [f"    S[{i}, {j}] = {texts[i * n + j]}" for j in range(n)]
+    block.store_table("S", [texts[i * n : i * n + n] for i in range(n)])
     block.store("y", texts[n * n :])
     return _function("full", block, f"solve_{n}(S, y)")
 
@@ -312,9 +322,11 @@ def _matrices(equations: Equations, constants: Constants) -> str:
     tables = {"M": equations.M, "h": equations.h, "B": equations.B, "A": equations.A, "gamma": equations.gamma}
     texts = iter(block.evaluate([entry for table in tables.values() for entry in table]))
     for name, table in tables.items():
-        for i in range(table.rows):
-            places = [f"{i}"] if name in ("h", "gamma") else [f"{i}, {j}" for j in range(table.cols)]
-            block.lines += [f"    {name}[{place}] = {next(texts)}" for place in places]
+        rows = [[next(texts) for _ in range(table.cols)] for _ in range(table.rows)]
+        if name in ("h", "gamma"):
+            block.store(name, [row[0] for row in rows])
+        else:
+            block.store_table(name, rows)
     return _function("matrices", block)
 
 

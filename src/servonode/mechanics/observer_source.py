@@ -6,11 +6,12 @@ M_r dv'/du_k = (B_r)_k. What a sensor measures, h(t, x, u), may contain v'; its 
 """
 
 from servonode.errors import ModelError
-from servonode.mechanics import emit
+from servonode.mechanics import computed, emit
 from servonode.mechanics.derivation import Derivation
 from servonode.mechanics.emit import Block, Constants
 from servonode.mechanics.equations import Equations
 from servonode.mechanics.kernels import ObserverKernel, Signature, sizes_text
+from servonode.mechanics.linear_solve import solves
 from servonode.mechanics.machine_source import (
     Expr,
     accelerations,
@@ -43,7 +44,8 @@ def observer_source(derivation: Derivation) -> str:
     if model.held:
         body.append(_normals(equations, constants))
     sizes = describe(model).sizes | {"n_z": len(model.sensors)}
-    return "\n\n".join([emit.HEADER + sizes_text(sizes) + constants.source(), *body])
+    shared = [*solves(*body), *computed.functions(model.tree, constants, *body)]
+    return "\n\n".join([emit.HEADER + sizes_text(sizes) + constants.source(), *shared, *body])
 
 
 def _block(equations: Equations, constants: Constants) -> Block:

@@ -38,11 +38,16 @@ class Auxiliary(sympy.Symbol):  # type: ignore[misc]
     symbols: frozenset[Expr]  # of the definition, no auxiliary ones among them
     replaced: dict[Rule, Expr]  # what became of it by the rules that it has met
 
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        """What is evaluated before it."""
+        return (self.definition,)
+
     def __new__(cls, definition: Expr) -> "Auxiliary":
         known = _made.get(definition)
         if known is not None:
             return known
-        auxiliary: Auxiliary = sympy.Symbol.__xnew__(cls, f"auxiliary_{_digest(definition)}", real=True)
+        auxiliary: Auxiliary = sympy.Symbol.__xnew__(cls, f"auxiliary_{digest(definition)}", real=True)
         auxiliary.definition, auxiliary.symbols = definition, symbols_of(definition)
         auxiliary.replaced = {}
         _made[definition] = auxiliary
@@ -80,9 +85,9 @@ class Auxiliary(sympy.Symbol):  # type: ignore[misc]
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _digest(node: Expr) -> str:
+def digest(node: Expr) -> str:
     """A name for an expression, of which each definition has its own."""
-    parts = [type(node).__name__, *map(_digest, node.args)] if node.args else [sympy.srepr(node)]
+    parts = [type(node).__name__, *map(digest, node.args)] if node.args else [sympy.srepr(node)]
     return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:20]
 
 
@@ -124,8 +129,11 @@ def auxiliaries_of(node: Expr) -> tuple[Auxiliary, ...]:
     return tuple(sorted((each for each in leaves_of(node) if isinstance(each, Auxiliary)), key=lambda each: each.name))
 
 
-def ordered(expressions: Iterable[Expr]) -> list[Auxiliary]:
-    """The auxiliary symbols that expressions need, each after those that its definition needs."""
+def ordered(expressions: Iterable[Expr], written_out: bool = True) -> list[Auxiliary]:
+    """The auxiliary symbols that expressions need, each after those that its definition needs.
+
+    written_out: or, where not, those that are evaluated before it, see `computed`.
+    """
     found: dict[Auxiliary, None] = {}
     for expression in expressions:
         waiting = [(each, False) for each in reversed(auxiliaries_of(expression))]
@@ -135,7 +143,9 @@ def ordered(expressions: Iterable[Expr]) -> list[Auxiliary]:
                 found[each] = None
             elif each not in found:
                 waiting.append((each, True))
-                waiting += [(below, False) for below in reversed(auxiliaries_of(each.definition)) if below not in found]
+                parts = (each.definition,) if written_out else each.parts
+                below = [one for part in parts for one in auxiliaries_of(sympy.sympify(part))]
+                waiting += [(one, False) for one in reversed(below) if one not in found]
     return list(found)
 
 
@@ -222,12 +232,14 @@ def _replace_along(auxiliary: Auxiliary, rule: Rule) -> None:
     """Replace in all definitions that an auxiliary symbol needs."""
     results: dict[Expr, Expr] = {}
     stated = dict(rule)
-    for each in ordered([auxiliary]):
+    for each in ordered([auxiliary], written_out=False):
         relevant = _relevant(rule, each.symbols)
         if each in stated:
             results[each] = stated[each]
         if each in stated or not relevant:
             continue
+        if relevant not in each.replaced and each.parts != (each.definition,):
+            each.replaced[relevant] = each.xreplace(stated)
         if relevant not in each.replaced:
             below = {part: results[part] for part in auxiliaries_of(each.definition) if part in results}
             each.replaced[relevant] = named(each.definition.xreplace({**stated, **below}))
@@ -240,7 +252,7 @@ def by_addition(expressions: Iterable[Expr]) -> dict[Expr, Expr]:
     The headings of a train of trailers, each the sum of one more angle, then cost two products each.
     """
     expressions = list(expressions)
-    wholes = [*(each.definition for each in ordered(expressions)), *expressions]
+    wholes = [*(part for each in ordered(expressions, written_out=False) for part in each.parts), *expressions]
     functions = {node for whole in wholes for node in _sines_of(whole)}
     known = {each.args[0]: (sympy.sin(each.args[0]), sympy.cos(each.args[0])) for each in functions}
     rule: dict[Expr, Expr] = {}

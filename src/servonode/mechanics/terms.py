@@ -176,6 +176,9 @@ def tree_terms(model: Model) -> TreeTerms:
     doing("deriving", "links")
     program = model.tree.recursion
     motions = [each.symbol for each in program.motions]
+    if data := model.tree.data:
+        bias = data.entries("tree_bias", motions, [sympy.Integer(0)] * len(motions))
+        return TreeTerms(motions, data.entries("tree_mass"), bias, model.tree.kinetic, sympy.Integer(0))
     kinetic, power = program.kinetic, sympy.Integer(0)
     if time in symbols_of(program.kinetic) | symbols_of(program.potential):
         momenta = gradient(kinetic, motions)
@@ -205,7 +208,19 @@ def projected(
     u = [each.xreplace(in_velocities) for each in terms.motions]
     U = sympy.Matrix(len(u), len(v), [entry for each in u for entry in gradient(each, v)])
     drift = sympy.Matrix(len(u), 1, [along(each, moving) for each in u])
+    places = _order(U)
+    if places and not any(drift):  # the motions are the velocities
+        h = terms.h.xreplace(in_velocities)
+        return terms.M.extract(places, places), h.extract(places, [0])
     return U.T * terms.M * U, U.T * (terms.h.xreplace(in_velocities) + terms.M * drift)
+
+
+def _order(U: Matrix) -> list[int]:
+    """By velocity: the motion that it is; empty where motions are more than velocities in another order."""
+    rows = [[k for k, entry in enumerate(U.row(i)) if entry != 0] for i in range(U.rows)]
+    if U.rows != U.cols or any(len(row) != 1 or U[i, row[0]] != 1 for i, row in enumerate(rows)):
+        return []
+    return sorted(range(U.rows), key=lambda i: rows[i][0])
 
 
 def check_forces(model: Model) -> tuple[Condition, ...]:

@@ -10,6 +10,7 @@ import sympy
 from servonode.definitions.source_location import Place, here
 from servonode.errors import ModelError
 from servonode.mechanics import recursion
+from servonode.mechanics.computed import LEAST, TreeData
 from servonode.mechanics.links import UNIT, Entries, Frame, Joint, Link, triple
 from servonode.mechanics.recursion import Node, Recursion, Turn, Vector
 from servonode.mechanics.stated import Stated
@@ -99,12 +100,12 @@ class Tree(Stated):
     @property
     def kinetic(self) -> Expr:
         """The kinetic energy [J]."""
-        return self.recursion.kinetic
+        return self.recursion.kinetic if self.data is None else self.data.entries("tree_kinetic", self.data.motions)[0]
 
     @property
     def potential(self) -> Expr:
         """The potential energy of gravity [J]."""
-        return self.recursion.potential
+        return self.recursion.potential if self.data is None else self.data.entries("tree_potential")[0]
 
     @property
     def mass(self) -> Expr:
@@ -139,10 +140,25 @@ class Tree(Stated):
         motions = tuple(each for joint in self.joints for each in joint.motions)
         return Located(position, rotation, velocity, angular, motions)
 
+    def place_of(self, name: str) -> tuple[sympy.MatrixBase, sympy.MatrixBase]:
+        """Position and rotation of a link or frame, of a large tree by functions of the kernel."""
+        if self.data is None:
+            return self[name].position, self[name].rotation
+        node, turn, at = self._held[name]
+        world = self.data.entries("tree_world")[node, :]
+        R, p = world[:, :9].reshape(3, 3), world[:, 9:].T
+        return p + R * sympy.Matrix(at), R * sympy.Matrix(turn)
+
     @cached_property
     def recursion(self) -> Recursion:
         """The programs of its mass matrix, bias and energies."""
         return Recursion(self._nodes[0], list(self.gravity))
+
+    @cached_property
+    def data(self) -> TreeData | None:
+        """The tree for functions of the kernel; None where it is small, or changes with time by itself."""
+        made, moves = TreeData(self.recursion), {time, *(q.rate for q in self.rates)}
+        return made if len(made.motions) >= LEAST and not made.fixed & moves else None
 
     @property
     def _held(self) -> dict[str, Held]:

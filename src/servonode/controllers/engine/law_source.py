@@ -35,7 +35,7 @@ from servonode.controllers.engine.program import Limit, gain_symbol, late, weigh
 from servonode.controllers.engine.servo import Servo
 from servonode.definitions.progress import doing
 from servonode.errors import ModelError
-from servonode.mechanics import emit
+from servonode.mechanics import computed, emit
 from servonode.mechanics.emit import Block, Constants
 from servonode.mechanics.kernels import Signature, sizes_text
 from servonode.mechanics.linear_solve import solves
@@ -83,7 +83,8 @@ def law_source(servo: Servo, damping: float = 0.0, integral: bool = False, weigh
     law = _law(servo, goal, answer, constants, damping, description.weighted)
     sizes = sizes_text(law_sizes(describe(model), description))
     solver = [solver_text(servo, damping > 0)] if servo.keeping else []
-    return "\n\n".join([emit.HEADER + sizes + constants.source(), *solver, *solves(*body, law), *body, law])
+    shared = [*solves(*body, law), *computed.functions(model.tree, constants, *body, law)]
+    return "\n\n".join([emit.HEADER + sizes + constants.source(), *solver, *shared, *body, law])
 
 
 def _check_count(servo: Servo) -> None:

@@ -74,15 +74,18 @@ class Texts:
         self.relations = [rows[i : i + n_tau + 1] for i in range(0, len(rows), n_tau + 1)]
         self.J = [J[i * n_v : (i + 1) * n_v] for i in range(n_s)]
         self.B = [B[k * n_v : (k + 1) * n_v] for k in range(n_tau)]  # by input
-        columns = [free, *self.B, *(self.J if program.ideal or posture else [])]
+        by_rows = n_v >= emit.MANY and 1 < n_s < n_tau and not servo.keeping  # W by M^-1 J^T, fewer than M^-1 B
+        responses = [] if by_rows else self.B
+        columns = [free, *responses, *(self.J if program.ideal or posture or by_rows else [])]
         self.M = unpack_lower(lower, n_v)
         a0, *solved = emit.solve_spd(block, self.M, columns)
-        self.a0, self.R, self.along = a0, solved[:n_tau], solved[n_tau:]
+        self.a0, self.R, self.along = a0, solved[: len(responses)], solved[len(responses) :]
         differences = [
             emit.combine([("+", "1.0", wanted), ("-", "1.0", a)]) for wanted, a in zip(posture, a0, strict=False)
         ]
         self.posture = [block.let(each) for each in differences]  # accelerations beyond those without inputs
-        self.W = [[dot(block, row, column) for column in self.R] for row in self.J]
+        parts = (self.along, self.B) if by_rows else (self.J, self.R)
+        self.W = [[dot(block, row, column) for column in parts[1]] for row in parts[0]]
         self.b = [
             block.let(emit.combine((("+", j, a) for j, a in zip(row, a0, strict=True)), delta))
             for row, delta in zip(self.J, self.delta, strict=True)

@@ -25,3 +25,9 @@ def reward(columns: f64[n_columns]) -> float:
 
 def condition(columns: f64[n_columns]) -> int:
     """END + i for the first condition i that ends an episode, 0 where none does."""
+
+def parent(k: int) -> int:
+    """The node of a tree on which one hangs."""
+
+def first(k: int) -> int:
+    """The first motion of a node of a tree."""

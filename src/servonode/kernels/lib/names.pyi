@@ -92,3 +92,8 @@ imperfect: bool  # drives, sensors or limits change what is demanded or measured
 has_law: bool  # an environment's reward or conditions use residuals
 slewed: bool  # rates may be limited
 powered: bool  # power may be limited
+
+class n_nodes(metaclass=Size): ...  # the bodies of a tree, each moved by one joint, with the ground
+class n_two(metaclass=Size): ...  # two for each of them
+class n_nine(metaclass=Size): ...  # nine for each of them
+class n_motions(metaclass=Size): ...  # the degrees of freedom of its joints
