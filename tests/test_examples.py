@@ -25,6 +25,7 @@ SHOWN_ELSEWHERE = (
     "kept",
     "lesson",
     "mecanum",
+    "mechanisms",
     "parking",
     "quadruped",
     "tray",
