@@ -326,6 +326,7 @@ def counts(results: dict[str, Result]) -> list[str]:
     plain = [each for each in loaded if not each["ignore"]]
     refused = sum(bool(each.get("refused")) for each in rest)
     misses = [each["miss"] for each in results.values() if each.get("miss") is not None]
+    most = max(misses, default=0)
     slow = sum(each.get("seconds", 0) > MOST_SECONDS for each in results.values())
     return [
         f"* {len(results)} files; MuJoCo compiles {len(whole)} of them by itself, each body that moves with a mass.",
@@ -333,7 +334,7 @@ def counts(results: dict[str, Result]) -> list[str]:
         "  with nothing ignored; the others are refused in one line.",
         f"* MuJoCo does not compile {len(rest)}; {refused} of them are refused in one line, the others are read:",
         "  inertias are judged where parts are joined, and shapes need no size.",
-        f"* {len(misses)}, small ones first, were derived: their accelerations differ from MuJoCo's by {max(misses, default=0):.0e}",
+        f"* {len(misses)}, small ones first, were derived: their accelerations differ from MuJoCo's by {most:.0e}",
         f"  of the largest or less; {slow} took more than {MOST_SECONDS:g} s.",
     ]
 
