@@ -36,6 +36,7 @@ __all__ = [
     "key_of",
     "load",
     "loaded_digests",
+    "stored",
     "text_of",
     "versions_digest",
     "wasm_of",

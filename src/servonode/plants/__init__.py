@@ -13,7 +13,7 @@ from servonode.errors import ModelError
 from servonode.mechanics.changes import Changes, changed
 from servonode.mechanics.machine import Machine
 from servonode.mechanics.machine import load_machine as _load
-from servonode.plants.machine_files import FileParts, Solids, machine_files
+from servonode.plants.machine_files import FileDefinition, FileParts, Solids, machine_files
 from servonode.plants.machine_table import StatedMachine, TableDefinition
 from servonode.plants.physical_model import PhysicalModel
 from servonode.plants.prepare import Preparation
@@ -71,8 +71,12 @@ class MachineSource:
 
         Raises:
             CacheError, ModelError, ParameterError: see `servonode.mechanics.machine.load_machine`.
+            StatementError: what can tell it says that the machine is not that of its file.
         """
-        return _load(self.key, self.build, parameters, self.definition.reference, bool(self.changes))
+        machine = _load(self.key, self.build, parameters, self.definition.reference, bool(self.changes))
+        if isinstance(self.definition, FileDefinition):
+            self.definition.judge(self.settings)
+        return machine
 
     def preparation(self) -> Preparation | None:
         """What the machine finds out itself before a run: the `PREPARE` beside its function, if any.

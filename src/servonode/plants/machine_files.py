@@ -22,7 +22,8 @@ class FileDefinition(Definition):
     """A machine in a file that is read. Its reader overrides `call`, which returns the Model for some settings.
 
     And `readers`, where the machine depends on the versions of libraries; `sources`, where there are more files than
-    one; `states` and `attribute`, where the file has surfaces (`SOLIDS`) or names of its own (`PARTS`).
+    one; `states` and `attribute`, where the file has surfaces (`SOLIDS`) or names of its own (`PARTS`); `judge`, where
+    something else can tell whether the machine is that of the file.
     """
 
     function: str = "machine"
@@ -69,6 +70,9 @@ class FileDefinition(Definition):
 
     def attribute(self, name: str) -> Any:  # noqa: ARG002
         return None
+
+    def judge(self, settings: Mapping[str, Any]) -> None:
+        """Refuse the machine with these settings, once it is compiled, if it does not move as the file says."""
 
     def run(self, work: Callable[[], Any]) -> Any:
         return work()  # of the reader's code, for the file has none

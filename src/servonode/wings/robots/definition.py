@@ -1,6 +1,7 @@
 """The definition of a machine by a robot's file, for launch files. Neither MuJoCo nor sympy identifies it."""
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,13 +9,16 @@ from typing import TYPE_CHECKING, Any
 from servonode.definitions import cache
 from servonode.errors import ServonodeError
 from servonode.kernels.host import version_of
+from servonode.mechanics.machine import load_machine
 from servonode.plants import MachineSource
 from servonode.plants.machine_files import FileDefinition, FileParts, MachineFiles, Solids
-from servonode.wings.robots.file_text import scan
+from servonode.wings.robots.file_text import RobotError, scan
 
 if TYPE_CHECKING:
     from servonode.wings.robots.contacts import Contacts
     from servonode.wings.robots.robot import Robot
+
+HOLDING = ("wheels", "radius", "rollers", "feet", "friction")  # settings of what holds a robot beside loops
 
 
 @dataclass(frozen=True)
@@ -24,7 +28,9 @@ class RobotDefinition(FileDefinition):
     function: str = "robot"
 
     def readers(self) -> list[str]:
-        code = cache.code_digest("wings.robots.read", "wings.robots.model", rooms=("wings/robots",))
+        code = cache.code_digest(
+            *(f"wings.robots.{each}" for each in ("read", "model", "judge")), rooms=("wings/robots",)
+        )
         return [code, *([f"mujoco {version_of('mujoco')}"] if find_spec("mujoco") else [])]
 
     def sources(self) -> set[Path]:
@@ -33,9 +39,11 @@ class RobotDefinition(FileDefinition):
 
     def call(self, *arguments: Any, **options: Any) -> Any:  # noqa: ARG002
         """The Model; raises as `read` and `model`."""
+        from servonode.wings.robots.judge import looked_over
         from servonode.wings.robots.model import model
 
-        return model(*self.robot(**options))
+        robot, contacts = self.robot(**options)
+        return model(replace(robot, dropped=robot.dropped + looked_over(robot, self._alone(options))), contacts)
 
     def robot(self, **options: Any) -> "tuple[Robot, Contacts]":
         """The robot, and what is stated of its contacts; raises as `read`."""
@@ -47,14 +55,44 @@ class RobotDefinition(FileDefinition):
         contacts = Contacts(**stated)
         if contacts.wheels:
             options = {"base": "planar"} | options
-        rolling = [contacts.wheels.get(name, "") for name in by_name(contacts.wheels, contacts.rollers)]
-        return read(self.file, **options, rolling=rolling, held=bool(contacts.wheels or contacts.feet)), contacts
+        wheels = [contacts.wheels.get(name, "") for name in by_name(contacts.wheels, contacts.rollers)]
+        return read(self.file, **{"rolling": wheels} | options, held=bool(contacts.wheels or contacts.feet)), contacts
 
     def states(self, name: str, *seen: Path) -> bool:  # noqa: ARG002
         return name in ("SOLIDS", "PARTS")
 
     def attribute(self, name: str) -> Any:
         return {"SOLIDS": self._solids, "PARTS": self._parts}[name] if self.states(name) else None
+
+    def judge(self, settings: Mapping[str, Any]) -> None:
+        """Refuse a machine that does not move as MuJoCo moves the file; the verdict is kept in the cache of kernels.
+
+        What holds the robot beside loops comes after the comparison.
+
+        Raises:
+            RobotError: it does not; the text says where the difference begins.
+        """
+        alone = self._alone(settings)
+        source = MachineSource(self, alone)
+
+        def verdict() -> str:
+            from servonode.wings.robots.judge import judged
+
+            robot, _ = self.robot(**settings)
+            return judged(robot, lambda: load_machine(source.key, source.build, {}, self.reference), alone)
+
+        if text := cache.stored(cache.key_of("judged", source.key), str, verdict):
+            raise RobotError(f"{self.file.name}: {text}")
+
+    def _alone(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings of a robot without what holds it beside loops; rolling: an argument of `read`."""
+        from servonode.wings.robots.wheels import by_name
+
+        alone = {word: value for word, value in settings.items() if word not in HOLDING}
+        if wheels := settings.get("wheels"):
+            alone = {"base": "planar"} | alone
+            alone["rolling"] = [wheels.get(name, "") for name in by_name(wheels, settings.get("rollers"))]
+        return alone
 
     def _solids(self, settings: Any) -> Solids:  # noqa: ARG002
         from servonode.wings.robots.solids import solids

@@ -58,7 +58,7 @@ class JointStates:
             found = [by_name[name] for name in each.coordinates]
             if each.in_angles:
                 self._angles[each.joint] = angles = np.array(stated[-3:])
-                stated[-3:], found[-3:] = _quaternion(angles), _to_spin(angles) @ found[-3:]
+                stated[-3:], found[-3:] = _quaternion(angles), to_spin(angles) @ found[-3:]
             elif len(found) > 1:
                 found[-4:] = _spin(np.array(stated[-4:]), np.array(found[-4:]))
             positions[:], motions[:] = stated, found
@@ -77,10 +77,14 @@ class JointStates:
             places, rates = positions.tolist(), motions.tolist()
             if each.in_angles:
                 places[-4:] = angles = self._turned_on(each.joint, positions[-4:])
-                rates[-3:] = np.linalg.lstsq(_to_spin(angles), motions[-3:], rcond=None)[0]
+                rates[-3:] = np.linalg.lstsq(to_spin(angles), motions[-3:], rcond=None)[0]
             found |= zip(each.coordinates, places, strict=True)
             found |= zip(each.motions, rates, strict=True)
         return {**found, **self._mixtures(joints, found)} if self._mixed else found
+
+    def angles(self, joint: str) -> Array:
+        """Yaw, pitch and roll (3,) at which a joint of three angles was last."""
+        return self._angles[joint]
 
     def extra(self, joints: Joints, parameters: Values) -> Values:  # noqa: ARG002
         """The places of joints that the machine does not have."""
@@ -188,8 +192,15 @@ def _angles(q: Array) -> Array:
     return np.array([yaw, np.arcsin(np.clip(2 * (w * y - x * z), -1, 1)), roll])
 
 
-def _to_spin(angles: Array) -> Array:
+def to_spin(angles: Array) -> Array:
     """From the rates of yaw, pitch and roll to the angular velocity in the body's axes (3, 3)."""
     _, pitch, roll = angles
     c, s = np.cos(roll), np.sin(roll)
     return np.array([[-np.sin(pitch), 0.0, 1.0], [np.cos(pitch) * s, c, 0.0], [np.cos(pitch) * c, -s, 0.0]])
+
+
+def to_spin_rate(angles: Array, rates: Array) -> Array:
+    """The rate (3, 3) of `to_spin` where the angles move so."""
+    (_, pitch, roll), (_, p, r) = angles, rates
+    c, s, C, S = np.cos(roll), np.sin(roll), np.cos(pitch), np.sin(pitch)
+    return np.array([[-C * p, 0.0, 0.0], [C * c * r - S * s * p, -s * r, 0.0], [-C * s * r - S * c * p, -c * r, 0.0]])

@@ -54,8 +54,8 @@ def read(
         meshes = tuple((each.parent.name, files[each.meshname]) for each in spec.geoms if files.get(each.meshname))
         radii = tuple(_radii(mujoco, spec))
         lines = _unlimited(spec, text) + leave_out(mujoco, spec, file.name, ignore)
-        lines += _fix_casters(spec, casters, file.name)
-        rollers = _fix_rollers(mujoco, spec, rolling)
+        lines += fix_casters(spec, casters, file.name)
+        rollers = fix_rollers(mujoco, spec, rolling)
         lines += [
             f'joint "{name}": its wheel carries {len(own)} rollers, whose mass stays' for name, own in rollers.items()
         ]
@@ -64,10 +64,10 @@ def read(
     except ValueError as error:
         if isinstance(error, RobotError):
             raise
-        raise RobotError(f"{file.name}: {_in_one_line(str(error))}") from None
+        raise RobotError(f"{file.name}: {in_one_line(str(error))}") from None
     finally:
         mujoco.set_mju_user_warning(lambda _: None)
-    lines += [_in_one_line(each) for each in warnings]
+    lines += [in_one_line(each) for each in warnings]
     robot = described(file, text, compiled, inertias, meshes, radii, tuple(lines))
     hidden = {body for own in rollers.values() for body in own}  # no places for goals: they turn
     robot = replace(robot, frames=tuple(each for each in robot.frames if each.name not in hidden))
@@ -96,7 +96,7 @@ def import_mujoco() -> ModuleType:
         raise NotInstalled(f"{text}: {installing('mujoco')}") from None
 
 
-def _in_one_line(text: str) -> str:
+def in_one_line(text: str) -> str:
     """What MuJoCo says, in one line and without its own numbers of elements."""
     lines = [each.strip().rstrip(":") for each in text.splitlines() if each.strip()]
     return "; ".join(each.removeprefix("XML Error: ").removeprefix("Error: ") for each in lines)
@@ -179,7 +179,7 @@ def _set_base(spec: Any, text: FileText, base: str, file: Path) -> None:
     roots[0].add_joint(name="psi", type=mjtJoint.mjJNT_HINGE, axis=[0, 0, 1])
 
 
-def _fix_casters(spec: Any, casters: Collection[str], name: str) -> list[str]:
+def fix_casters(spec: Any, casters: Collection[str], name: str) -> list[str]:
     """Remove the joints of casters with what drives them; a line for each.
 
     Raises:
@@ -194,7 +194,7 @@ def _fix_casters(spec: Any, casters: Collection[str], name: str) -> list[str]:
     return [f'joint "{each}": a caster does not move, its mass stays' for each in casters]
 
 
-def _fix_rollers(mujoco: ModuleType, spec: Any, rolling: Collection[str]) -> dict[str, list[str]]:
+def fix_rollers(mujoco: ModuleType, spec: Any, rolling: Collection[str]) -> dict[str, list[str]]:
     """Remove the joints of what is on wheels with rollers; by the wheels' joints, the bodies that were on joints."""
     found: dict[str, list[str]] = {}
     for wheel in [each for each in spec.joints if each.name in rolling]:
