@@ -25,7 +25,7 @@ def unread_of(*parts: str, ignore: tuple[str, ...] = ()) -> list[str]:
 def test_each_field_of_mujocos_model_and_options_is_in_a_list_of_what_it_does() -> None:
     from mujoco.introspect.structs import STRUCTS
 
-    fields = {name: [each.name for each in STRUCTS[name].fields] for name in ("mjModel", "mjOption")}  # type: ignore[union-attr]
+    fields = {name: [each.name for each in STRUCTS[name].fields] for name in ("mjModel", "mjOption")}
     fields["mjOption"] = [f"opt.{name}" for name in fields["mjOption"]]
     assert len(fields["mjModel"]) > 500
     assert [name for names in fields.values() for name in names if class_of(name) is None] == []

@@ -68,7 +68,7 @@ def alone(mujoco: ModuleType, robot: Robot, settings: Mapping[str, Any]) -> Any:
         for each in list(getattr(spec, word)):
             spec.delete(each)
     for motor in robot.actuators if text.format == "urdf" else ():
-        spec.add_actuator(name=motor.name, target=motor.joint, trntype=mujoco.mjtTrn.mjTRN_JOINT)
+        spec.add_actuator(name=motor.name, target=motor.target, trntype=mujoco.mjtTrn.mjTRN_JOINT)
     return spec.compile()
 
 
