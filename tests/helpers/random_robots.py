@@ -41,7 +41,7 @@ def mjcf(seed: int) -> str:
             )
             spring = spring or either(rng, 0.2, 'springdamper="0.3 0.7" ')
             more = spring + either(rng, 0.3, f'ref="{rng.uniform(-size, size):.3f}" ') + either(rng, 0.3, 'class="c" ')
-            more += either(rng, 0.3, f'range="{-size} {2 * size}" ')
+            more += either(rng, 0.3, f'range="{-size} {2 * size}" limited="true" ')
             place = "" if kind == "slide" else f'pos="{numbers(rng, 3, 0.1)}" '
             found += f'<joint name="{name}_{i}" type="{kind}" axis="{axis(rng)}" {place}{losses}{more}/>'
             kind = rng.choice(["hinge", "slide"])
@@ -62,25 +62,19 @@ def mjcf(seed: int) -> str:
         nested = number < 2 + seed % 3 and rng.random() < 0.7
         return f"{start}{body(number + 1, False) if nested else ''}</body>"
 
-    world = body(0, True) + either(rng, 0.5, body(10, True))
-    gear = rng.uniform(0.5, 3)
+    world = body(0, True) + (body(10, True) if rng.random() < 0.5 else "")
+    lossy = 'damping="0.2" armature="0.01"'
     motors = "".join(
-        f'<motor name="m_{each}" joint="{each}" gear="{gear:.2f}" {either(rng, 0.3, "damping='0.2' armature='0.01' ")}/>'
+        f'<motor name="m_{each}" joint="{each}" gear="{rng.uniform(0.5, 3):.2f}" {either(rng, 0.3, lossy)}/>'
         for each in singles[:2]
     )
     motors += either(rng, 0.3, f'<motor name="thrust" site="{sites[-1]}" gear="{numbers(rng, 6)}"/>')
-    tendons = either(rng, 0.3, '<tendon><fixed name="t" stiffness="2" damping="0.3">' + "".join(
-        f'<joint joint="{each}" coef="{rng.uniform(0.5, 2):.2f}"/>' for each in singles[:2]) + "</fixed></tendon>") if singles else ""  # fmt: skip
-    ends = (
-        f'body1="{bodies[0]}" body2="{bodies[-1]}" anchor="{numbers(rng, 3, 0.1)}"',
-        f'site1="s0" site2="{sites[-1]}"',
-    )
-    loops = (
-        [either(rng, 0.2, f'<joint joint1="{singles[0]}" joint2="{singles[-1]}" polycoef="0 0.5 0.1 0 0"/>')]
-        if len(singles) > 1
-        else []
-    )
-    loops += [either(rng, 0.1, f"<connect {ends[rng.integers(2)]}/>")] if len(bodies) > 1 else []
+    summed = "".join(f'<joint joint="{each}" coef="{rng.uniform(0.5, 2):.2f}"/>' for each in singles[:2])
+    tendons = f'<tendon><fixed name="t" stiffness="2" damping="0.3">{summed}</fixed></tendon>' if singles else ""
+    between = f'body1="{bodies[0]}" body2="{bodies[-1]}" anchor="{numbers(rng, 3, 0.1)}"'
+    ends = (between, f'site1="s0" site2="{sites[-1]}"')
+    led = f'<joint joint1="{singles[0]}" joint2="{singles[-1]}" polycoef="0 0.5 0.1 0 0"/>' if len(singles) > 1 else ""
+    loops = [either(rng, 0.2, led), either(rng, 0.1, f"<connect {ends[rng.integers(2)]}/>") if len(bodies) > 1 else ""]
     flags = either(
         rng, 0.2, f'<flag {rng.choice(["gravity", "spring", "damper", "equality", "actuation"])}="disable"/>'
     )
@@ -91,7 +85,7 @@ def mjcf(seed: int) -> str:
     return (
         f'<mujoco><compiler {compiler}/><option gravity="{numbers(rng, 3, 9)}">{flags}</option><default>'
         f'<default class="c"><joint damping="0.3" armature="0.01"/></default></default><worldbody>{world}</worldbody>'
-        f"{tendons}<equality>{''.join(loops)}</equality><actuator>{motors}</actuator></mujoco>"
+        f"{either(rng, 0.3, tendons)}<equality>{''.join(loops)}</equality><actuator>{motors}</actuator></mujoco>"
     )
 
 
@@ -103,7 +97,8 @@ def urdf(seed: int) -> str:
         if i or not seed % 2:
             turned = either(rng, 0.7, f'rpy="{numbers(rng, 3)}"')
             text += (
-                f'<link name="l{i}"><inertial><origin xyz="{numbers(rng, 3, 0.2)}" {turned}/><mass value="{rng.uniform(0.5, 3):.3f}"/>'
+                f'<link name="l{i}"><inertial><origin xyz="{numbers(rng, 3, 0.2)}" {turned}/>'
+                f'<mass value="{rng.uniform(0.5, 3):.3f}"/>'
                 '<inertia ixx="0.05" iyy="0.06" izz="0.07" ixy="0.004" ixz="-0.003" iyz="0.002"/></inertial></link>'
             )
         if not i:
