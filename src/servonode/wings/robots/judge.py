@@ -6,6 +6,7 @@ of `read`: what `ignore` names, casters' joints, meshes that are not there, and 
 removed from it.
 """
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass
@@ -69,7 +70,8 @@ def alone(mujoco: ModuleType, robot: Robot, settings: Mapping[str, Any]) -> Any:
             spec.delete(each)
     for motor in robot.actuators if text.format == "urdf" else ():
         spec.add_actuator(name=motor.name, target=motor.target, trntype=mujoco.mjtTrn.mjTRN_JOINT)
-    return spec.compile()
+    with warnings.catch_warnings(action="ignore"):  # of what `read` has said
+        return spec.compile()
 
 
 def looked_over(robot: Robot, settings: Mapping[str, Any]) -> tuple[str, ...]:
