@@ -209,7 +209,7 @@ class _Judge:
         for tendon in (each for each in self.robot.tendons if each.friction):
             row = self._row(tendon.name)
             speed = SMOOTH[self.robot.kind(tendon)]
-            loss = self.model.tendon(tendon.name).frictionloss[0]
+            loss = self.model.tendon_frictionloss[self.model.tendon(tendon.name).id]
             data.qfrc_applied[:] -= row * loss * np.tanh(row @ data.qvel / speed)
 
     def _row(self, tendon: str) -> Array:
