@@ -41,7 +41,7 @@ class Computed(Auxiliary):
         return made
 
     @property
-    def definition(self) -> Expr:  # type: ignore[override]
+    def definition(self) -> Expr:
         return self.call.definitions[self.at]
 
     @property
@@ -212,7 +212,8 @@ class TreeData:
                 P = block.filled("P", block.evaluate(self.places), 12)
                 rows = f"{block.filled('rows', block.evaluate(self.rows))}, 0"
             block.arrays[self] = P, rows
-        return block.arrays[self]
+        P, rows = block.arrays[self]
+        return P, rows
 
     def entries(self, function: str, *inputs: Iterable[Expr]) -> Matrix:
         """All that a function computes."""

@@ -216,12 +216,12 @@ class Constants:
         parts = [(0, list(self.table), [int(each.name[1:]) for each in self.table.values()])]
         for run, start in self._runs.items():
             pieces = range(0, len(run), PIECE)
-            parts += [(i, list(run[k : k + PIECE]), range(start + k, len(self.entries)))
+            parts += [(i, list(run[k : k + PIECE]), list(range(start + k, len(self.entries))))
                       for i, k in enumerate(pieces, len(parts))]  # fmt: skip
         signature = Signature.of(MachineKernel, "constants")
-        texts = [self._filled(replace(signature, name=f"constants_{i}"), *part) for i, *part in parts[1:]]
+        texts = [self._filled(replace(signature, name=f"constants_{i}"), run, places) for i, run, places in parts[1:]]
         lines = "".join(f"    constants_{i}(p, c)\n" for i, *_ in parts[1:])
-        whole = self._filled(signature, *parts[0][1:], all_loaded=True)
+        whole = self._filled(signature, parts[0][1], parts[0][2], all_loaded=True)
         whole = whole.replace("    pass\n", "") if lines else whole
         size = f"n_constants = {len(self.entries) + more}\n\n\n"
         return size + "".join(f"{each}\n\n" for each in texts) + whole + lines
