@@ -49,6 +49,8 @@ def report(closed_loop: ClosedLoop) -> Report:
         found.add("refuse", "device", problem)
     if closed_loop.safety.unlimited:
         found.add("refuse", "limits", closed_loop.safety.unlimited_text)
+    if problem := closed_loop.servo_obstacle:
+        found.add("refuse", "device", problem)
     _judge_units(closed_loop, found)
     if not [each for each in found.refusals if each.subject not in ("limits", "units")]:
         dry_run(closed_loop, found)

@@ -60,7 +60,7 @@ WideReadings = Annotated[dict[ExtraName, WideNumbers], Meta(max_length=MAX_EXTRA
 WideVectors = Annotated[dict[Text, _Integer | Finite | WideNumbers], Meta(max_length=MAX_ITEMS)]
 
 Mode = Literal["realtime", "lockstep"]
-DriveCommand = Literal["effort", "velocity"]
+DriveCommand = Literal["effort", "velocity", "servo"]
 Texts = Annotated[list[Text], Meta(max_length=MAX_ITEMS)]
 Counts = Annotated[dict[Text, Count], Meta(max_length=MAX_ITEMS)]
 
@@ -254,6 +254,12 @@ class Applied(Message, frozen=True, kw_only=True, gc=False):
     speed: Annotated[
         Std, what("to a device whose drives take speeds: the speeds that `input` brings about; sent only if set", "SI")
     ] = UNSET
+    servo: Annotated[
+        Std,
+        what(
+            "to a device whose drives are servos: the commands that give `input`; absent: rest where they stand", "SI"
+        ),
+    ] = UNSET
     until: Annotated[Count, what("to a device in lockstep: the step up to which it integrates under this input")] = 0
     state_seq: Annotated[CountOrNone, what("to a device: seq of its newest state that was received; -1: none")] = -1
     final: Annotated[bool, what("to a device: the run is over, take the safe action and wait for the next `setup`")] = (
@@ -278,7 +284,8 @@ class Setup(Message, frozen=True, kw_only=True, gc=False):
     parameters: Annotated[Values, what("the parameters of the machine, by name")]
     start: Annotated[Vectors, what("the initial state, for simulations")]
     command: Annotated[
-        DriveCommand, what("what the drives are sent: `effort` by `input`, or `velocity` by `speed`")
+        DriveCommand,
+        what("what the drives are sent: `effort` by `input`, `velocity` by `speed`, or `servo` by `servo`"),
     ] = "effort"
 
 

@@ -135,7 +135,8 @@ class ClosedLoop(Resolution, Tabular):
         return DriverContext(
             self.machine, self.connection.stated, self.start, launch.step_ns, timeout=watch,
             limits=finite_limits(self.machine, self.sent_limits, self.readonly), law=self.device_law,
-            drives=self.drives, estimate=self.device_estimate, own_key=self.own_key, **terms | more,
+            drives=self.drives, estimate=self.device_estimate, own_key=self.own_key,
+            servos=self.servos if self.driver.servos else {}, **terms | more,
         )  # fmt: skip
 
     def check_robots(self) -> None:
@@ -160,7 +161,9 @@ class ClosedLoop(Resolution, Tabular):
             raise LaunchError(self.launch.file, f"target.{each.name}", key, text)
 
     def check_keys(self, armed: bool) -> None:
-        """Refuse to start where keys are missing; armed: whether the run is armed without its operator.
+        """Refuse to start where keys are missing, or servos that are armed cannot be told what to do.
+
+        armed: whether the run is armed without its operator.
 
         Raises:
             LaunchError, KeyFileError: that is so, or the run has keys and is to be insecure.
@@ -171,6 +174,8 @@ class ClosedLoop(Resolution, Tabular):
             )
         if self.computer is not None and not self.insecure:
             self.computer.check_keys(self.launch.file, self.own_key)
+        if armed and (problem := self.servo_obstacle):
+            raise LaunchError(self.launch.file, "plant", "driver", problem)
         if armed and (problem := self.insecure_obstacle):
             raise LaunchError(self.launch.file, "plant.device", "key", problem)
 

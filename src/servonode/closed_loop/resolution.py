@@ -1,6 +1,6 @@
 """The parts of a resolved launch file beside machine and control: safety, drives, sensors, faults, simulation."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -46,6 +46,7 @@ from servonode.plants.drivers.installed import find_driver
 from servonode.plants.effects import ActuatorEffects, SensorEffects
 from servonode.plants.injection import DIRECTIONS, KINDS, SIZES, Injection, Injector
 from servonode.plants.sensors import SensorSuite
+from servonode.plants.servos import Servo, input_of
 from servonode.plants.simulated import Motion, SimulatedPlant
 from servonode.plants.speeds import Drives, SpeedCommands, SpeedMotion
 
@@ -81,6 +82,23 @@ class Resolution(ControlParts):
     def drives(self) -> Drives | None:
         """The velocity loops of drives that take speeds; None: they take efforts."""
         return self.kept.of(drives_of, self.launch.plant, self.given_machine.description)
+
+    @cached_property
+    def servos(self) -> Mapping[str, Servo]:
+        """The servos of a machine that is not simulated here, by their inputs; empty where they are told speeds."""
+        if self.driver.simulated or self.launch.plant.command == "velocity":
+            return {}
+        inputs = self.given_machine.description.input_names
+        found = {input_of(name, inputs): servo for name, servo in self.source.servos().items()}
+        return {name: servo for name, servo in found.items() if name}
+
+    @property
+    def servo_obstacle(self) -> str:
+        """Why the machine must not be armed, with the remedy: its servos cannot be told what they should do."""
+        if not self.servos or self.driver.servos:
+            return ""
+        text = f"{', '.join(self.servos)}: servos, which hold places or speeds, and driver {self.driver.name} sends "
+        return f'{text}forces alone; if the drives take these, set [plant.robot] ignore = ["servo"]'
 
     @cached_property
     def safety(self) -> SafetySettings:

@@ -125,7 +125,7 @@ class PlantNode(Node):
     @property
     def machine_obstacle(self) -> str | None:
         """Why the machine behind the link must not be armed, a sentence with the remedy; None: it may be."""
-        return (self.plant.remote.obstacle if self.plant.remote else "") or None
+        return self.closed_loop.servo_obstacle or (self.plant.remote.obstacle if self.plant.remote else "") or None
 
     def _speed(self) -> float:
         """Plant seconds per second of wall-clock time, as asked; 1 where a lockstep goes as fast as it can."""

@@ -17,6 +17,7 @@ from servonode.plants.machine_files import FileDefinition, FileParts, Solids, ma
 from servonode.plants.machine_table import StatedMachine, TableDefinition
 from servonode.plants.physical_model import PhysicalModel
 from servonode.plants.prepare import Preparation
+from servonode.plants.servos import Servo
 from servonode.plants.view import View
 
 PLANTS: dict[str, str] = {
@@ -97,6 +98,10 @@ class MachineSource:
     def parts(self) -> FileParts:
         """What else its file has: its `PARTS`, if any; raises as the reader of the file."""
         return self._given("PARTS", FileParts, "...", called=True) or FileParts()
+
+    def servos(self) -> Mapping[str, Servo]:
+        """The drives of its file that are servos, by the names of their inputs or the same without a suffix."""
+        return self._given("SERVOS", dict, "...", called=True) or {}
 
     def physics(self) -> PhysicalModel | None:
         """The machine as bodies, joints and contacts: the `PHYSICS` beside its function, if any.

@@ -22,8 +22,8 @@ class FileDefinition(Definition):
     """A machine in a file that is read. Its reader overrides `call`, which returns the Model for some settings.
 
     And `readers`, where the machine depends on the versions of libraries; `sources`, where there are more files than
-    one; `states` and `attribute`, where the file has surfaces (`SOLIDS`) or names of its own (`PARTS`); `judge`, where
-    something else can tell whether the machine is that of the file.
+    one; `states` and `attribute`, where the file has surfaces (`SOLIDS`), names of its own (`PARTS`) or servos
+    (`SERVOS`); `judge`, where something else can tell whether the machine is that of the file.
     """
 
     function: str = "machine"

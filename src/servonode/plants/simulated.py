@@ -22,6 +22,7 @@ class Motion:
 
     def __init__(self, machine: Machine, step_ns: int) -> None:
         self._machine, self._step_ns = machine, step_ns
+        self.counts: Counter[str] = Counter()  # of what limits acted in it, by reason
 
     def advance(self, k: int, steps: int, x: Array, u: Array) -> bool:
         """Write into the kernel state x, which is that at step k, what it is `steps` later; whether it is finite."""
@@ -35,6 +36,9 @@ class Motion:
             if self._machine.fault((k + made) * self._step_ns / 1e9, x):
                 return made
         return 0
+
+    def renew(self) -> None:
+        """Note that inputs were written, the same ones too: servos find their commands anew where they stand."""
 
     def extra(self) -> Mapping[str, float]:
         """What of the motion the state does not say, by name."""
@@ -164,12 +168,13 @@ class SimulatedPlant:
         self.step_ns = step_ns
         self.k = 0
         self.finite = True  # as of the last advance
-        self.counts: Counter[str] = Counter()
         self.x = start.copy()
         self._motion: Motion = motion or Equations(machine, integrator, step_ns)
+        self.counts = self._motion.counts
         self._effort: Array | None = getattr(self._motion, "effort", None)  # of drives that take speeds, and limit it
         if self._effort is not None:
             actuator = replace(actuator, limit=(np.inf,) * machine.n_inputs)
+        self._given: Array | None = getattr(self._motion, "given", self._effort)  # what drives with feedback do now
         self.actuator = Actuator(actuator, step_ns / 1e9)
         self._held = self.actuator.output  # inputs or speeds that the drives hold, with their faults
         self.sensor = Sensor(sensor, np.random.default_rng(seed))
@@ -188,7 +193,7 @@ class SimulatedPlant:
     @property
     def output(self) -> Array:
         """What the drives make of the inputs."""
-        return self.held if self._effort is None else self._effort
+        return self.held if self._given is None else self._given
 
     @property
     def held(self) -> Array:
@@ -249,7 +254,7 @@ class SimulatedPlant:
         """Hold these inputs; those of drives that take speeds are speeds."""
         link = self._faulty_link()
         if link is None:
-            self.actuator.write(applied)
+            self._hold(applied)
             return
         link.send(self.k, applied)
         self._take_inputs(link)
@@ -258,9 +263,13 @@ class SimulatedPlant:
         """Take the inputs that have arrived at the machine, or zero if none do."""
         inputs = link.arriving(self.k)
         if inputs is not None:
-            self.actuator.write(inputs)
+            self._hold(inputs)
         elif link.is_untaken(self.k):
-            self.actuator.write(np.zeros(self.machine.n_inputs))
+            self._hold(np.zeros(self.machine.n_inputs))
+
+    def _hold(self, inputs: Array) -> None:
+        self.actuator.write(inputs)
+        self._motion.renew()
 
     def drive(self, applied: Array, speeds: Array) -> None:  # noqa: ARG002
         """Hold these speeds, with drives that take speeds."""

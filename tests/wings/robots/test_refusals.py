@@ -78,8 +78,14 @@ BAD = {
     "an include that is absent": ('<mujoco><include file="x.xml"/></mujoco>', "includes x.xml: No such file"),
     "an unknown element": (mjcf("<jiont/>"), "unrecognized element; Element 'jiont', line 1"),
     "a fluid": (mjcf("", option='density="1.2"'), 'fluid of density 1.2 kg/m^3 and viscosity 0 Pa s, which has no'),
-    "a servo": (motor('<position name="p" joint="j" kp="3"/>'), 'actuator "p" is a servo with feedback of its own'),
-    "a speed servo": (motor('<velocity name="p" joint="j" kv="3"/>'), 'actuator "p" is a servo'),
+    "a damper": (
+        motor('<damper name="p" joint="j" kv="3" ctrlrange="0 1"/>'),
+        'actuator "p" is a servo whose command does not follow from its force',
+    ),
+    "a servo without gain": (
+        motor('<general name="p" joint="j" gainprm="0" biastype="affine" biasprm="0 -3 0"/>'),
+        'actuator "p" is a servo',
+    ),
     "a muscle": (motor('<muscle name="p" joint="j" lengthrange="0 1"/>'), 'actuator "p" is a muscle'),
     "states of an actuator": (
         motor('<general name="p" joint="j" dyntype="integrator" actlimited="false"/>'),

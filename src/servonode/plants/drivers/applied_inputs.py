@@ -42,6 +42,7 @@ class AppliedInputs:
         self._names = context.machine.description.input_names
         self.values = np.zeros(len(self._names))  # one array, reused
         self.speeds: Array | None = np.zeros(len(self._names)) if context.drives else None  # for drives that take them
+        self.servos: dict[str, float] | None = None  # their commands; None: they rest where they stand
         self.goal: list[float] | None = None  # for the machine's own law, as `AppliedNearGoal` has it
         self.brakes = False  # whether the machine is to take its own safe action in place of what is held
         self.acting_since = -1  # the machine's step since which the held inputs are not all zero; -1: they are zero
@@ -65,14 +66,15 @@ class AppliedInputs:
 
     def hold(
         self, values: Array, step: int, goal: list[float] | None = None, brakes: bool = False,
-        speeds: Array | None = None,
+        speeds: Array | None = None, servos: dict[str, float] | None = None,
     ) -> None:  # fmt: skip
         """Hold these inputs from now on; `step` is the machine's own step of its newest state.
 
         goal: the goal of the machine's own law, as `AppliedNearGoal` has it; None: the inputs act as they are.
         brakes: the machine takes its own safe action in their place. speeds: for drives that take speeds; absent:
-        zero.
+        zero. servos: their commands.
         """
+        self.servos = servos
         self.values[:], self.goal, self.brakes = values, goal, brakes
         if self.speeds is not None:
             self.speeds[:] = 0.0 if speeds is None else speeds
@@ -97,6 +99,8 @@ class AppliedInputs:
             kind, more = AppliedNearGoal, {"goal": self.goal}
         if self.speeds is not None:
             more = {"speed": dict(zip(self._names, self.speeds.tolist(), strict=True))}
+        if self.servos is not None and not final:
+            more = {"servo": self.servos}
         message = kind(
             t=k * handshake.context.step_ns / 1e9, seq=self.seq, run=handshake.run, k=k, mono=now, node=NODE,
             src=handshake.src, input=values, desired=values, re=-1, reasons=[], repeats=0, until=until,

@@ -22,6 +22,7 @@ from servonode.plants.drivers.readings import Readings
 from servonode.plants.impairments import Way, two_generators
 from servonode.plants.injection import CLEAR, Injector
 from servonode.plants.plant import Info, Reading
+from servonode.plants.servos import ServoCommands
 
 Topical = tuple[str, Message]
 SENDS_STATE = "the machine sends its state; leave plant.device.sends out"
@@ -62,6 +63,8 @@ class DevicePlant:
         self._own_brake: bool | None = getattr(link, "brakes", None)  # None: messages, which are no burden to a line
         period = context.stated.period_s or context.timeout / 3
         self._brake_s = period if self._own_brake else min(period, context.brake_time)  # between inputs that brake
+        self._told = ServoCommands(context.machine, context.servos, self.watch.counts) if context.servos else None
+        self._written: Array | None = None  # the newest array of inputs: written again, it leaves servos their commands
         self._braking = False  # whether the newest inputs were those of the safe action
 
     @property
@@ -151,7 +154,11 @@ class DevicePlant:
     ) -> None:
         self._braking = False
         own = brakes and bool(self._own_brake) and not self.context.lockstep
-        self.inputs.hold(applied, self.readings.step, goal, own, speeds)
+        servos = self.inputs.servos
+        if self._told is not None and applied is not self._written:
+            servos = self._told.find(self.t, self.x, applied) if self.readings.known else None
+        self._written = applied
+        self.inputs.hold(applied, self.readings.step, goal, own, speeds, servos)
         if not self.context.lockstep and self.handshake.run:
             self.inputs.send(self.k)
 

@@ -20,6 +20,7 @@ from servonode.plants.injection import Injector
 from servonode.plants.keys import AddedSection
 from servonode.plants.plant import Plant
 from servonode.plants.plausible import Plausible
+from servonode.plants.servos import Servo
 from servonode.plants.simulated import Motion, SimulatedPlant
 from servonode.plants.speeds import Drives
 
@@ -91,6 +92,7 @@ class DriverContext:
     law: LawTerms | None = None  # None: no law of the machine's own acts
     drives: Drives | None = None  # that take speeds; None: they take efforts
     efforts: tuple[float, ...] = ()  # largest magnitudes of what drives that take speeds do
+    servos: Mapping[str, Servo] = field(default_factory=dict)  # by their inputs, of a driver that tells them commands
     estimate: "EstimateTerms | None" = None  # for a machine that sends only readings; None: it sends its state
     plausible: Plausible | None = None  # judges the readings of a machine that is not in this process
     addresses: tuple[str, ...] = ()
@@ -143,6 +145,9 @@ class Driver:
     speeds: whether it supports drives that take speeds (plant.command = "velocity"); what it opens then has `drive`
     (`SpeedPlant`), and its motion, if any, takes speeds (`DriverContext.drives`) and tells its efforts.
 
+    servos: whether it tells servos their commands, such as the positions of an arm (`Applied.servo`); a machine that
+    has servos is armed with such a driver alone.
+
     motion: what moves the machine of a simulation in place of its equations, in each execution mode; raises
     DriverError.
 
@@ -167,6 +172,7 @@ class Driver:
     settings: type[Struct] | None = None
     readonly: bool = False
     speeds: bool = False
+    servos: bool = False
     check: Callable[[Stated], None] = lambda _: None
     addresses: Callable[[Stated, str], tuple[str, ...]] = lambda *_: ()
     motion: Callable[[DriverContext], Motion] | None = None

@@ -71,6 +71,7 @@ DRIVER = Driver(
     open=_open,
     readonly=True,
     speeds=True,
+    servos=True,
     outside=True,
     check=_check,
     addresses=_addresses,

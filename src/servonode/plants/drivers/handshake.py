@@ -62,7 +62,7 @@ def setup_terms(context: DriverContext) -> dict[str, Any]:
         "period": context.stated.period_s,
         "speed": context.speed,
         "timeout": context.timeout,
-        "command": "velocity" if context.drives else "effort",
+        "command": "velocity" if context.drives else "servo" if context.servos else "effort",
         "inputs": list(context.machine.description.input_names),
         "limits": dict(context.limits),
         "parameters": dict(context.machine.parameters),

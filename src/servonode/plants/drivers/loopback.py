@@ -18,4 +18,5 @@ DRIVER = Driver(
     open=_open,
     readonly=True,
     speeds=True,
+    servos=True,
 )

@@ -59,10 +59,16 @@ class RobotDefinition(FileDefinition):
         return read(self.file, **{"rolling": wheels} | options, held=bool(contacts.wheels or contacts.feet)), contacts
 
     def states(self, name: str, *seen: Path) -> bool:  # noqa: ARG002
-        return name in ("SOLIDS", "PARTS")
+        return name in ("SOLIDS", "PARTS") or (name == "SERVOS" and self.file.suffix.lower() != ".urdf")
 
     def attribute(self, name: str) -> Any:
-        return {"SOLIDS": self._solids, "PARTS": self._parts}[name] if self.states(name) else None
+        found = {"SOLIDS": self._solids, "PARTS": self._parts, "SERVOS": self._servos}
+        return found[name] if self.states(name) else None
+
+    def _servos(self, settings: Any) -> dict[str, Any]:
+        from servonode.wings.robots.robot import identifier
+
+        return {identifier(each.name): each.servo for each in self.robot(**settings)[0].actuators if each.servo}
 
     def judge(self, settings: Mapping[str, Any]) -> None:
         """Refuse a machine that does not move as MuJoCo moves the file; the verdict is kept in the cache of kernels.

@@ -23,7 +23,7 @@ READ = (
     "tendon_actfrcrange tendon_stiffness tendon_stiffnesspoly tendon_damping tendon_dampingpoly tendon_armature "
     "tendon_frictionloss tendon_lengthspring jnt_stiffnesspoly dof_dampingpoly actuator_dampingpoly "
     "actuator_cranklength wrap_type wrap_objid wrap_prm names opt opt.gravity opt.density opt.viscosity "
-    "opt.disableactuator"
+    "opt.disableactuator actuator_ctrlspec"
 )
 MADE = (  # by the compiler of others, or where they stand
     "body_rootid body_weldid body_dofnum body_dofadr body_treeid body_geomnum body_geomadr body_simple body_sameframe "
@@ -58,7 +58,6 @@ REFUSED = {  # what is a state or a force of its own, with its kind, one of `Ign
     "spring": "jnt_springyield",
     "tendon": "tendon_springyield",
     "activation": "actuator_dyntype actuator_history actuator_delay",
-    "transmission": "actuator_ctrlspec",
 }
 FAMILIES = {  # beginnings of fields of what is only seen, touched, measured or called, with what is said of them
     "": "name_ mesh_ skin_ hfield_ tex_ mat_ geom_ sensor_ key_", "cameras": "cam_", "lights": "light_",

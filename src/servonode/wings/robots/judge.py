@@ -205,6 +205,13 @@ class _Judge:
         data.ctrl[:] = 0.0
         for name, value in zip(self.machine.description.input_names, u.tolist(), strict=True):
             data.ctrl[self.drives[name]] = value
+        servos = {each.name: each.servo for each in self.robot.actuators if each.servo}
+        if servos:
+            self.mujoco.mj_forward(self.model, data)
+        for name, servo in servos.items():
+            i = self.model.actuator(name).id
+            at = self.model.actuator_ctrladr[i]
+            data.ctrl[at] = servo.command(data.ctrl[at], data.actuator_length[i], data.actuator_velocity[i])
         data.qfrc_applied[:] = -self.model.dof_frictionloss * np.tanh(data.qvel / self.smooth)
         for tendon in (each for each in self.robot.tendons if each.friction):
             row = self._row(tendon.name)

@@ -337,7 +337,20 @@ class _Machine:
                 for axis, gear in zip(axes, motor.gear, strict=True)
             ]
             inputs[made] = sympy.Add(*(gear * rate for gear, rate in zip(gears, rates, strict=True)))
+        self._note_servos()
         return inputs
+
+    def _note_servos(self) -> None:
+        """Say what of servos the equations do not have, and which of them have no limit."""
+        servos = [each for each in self.robot.actuators if each.servo]
+        ranged = [each.name for each in servos if each.servo and each.servo.range]
+        if ranged:
+            text = f"servos {', '.join(ranged)}: the file limits their commands"
+            self.notes.append(f'{text}, which driver = "mujoco" and hardware keep, and the equations do not')
+        free = [each.name for each in servos if each.range is None]
+        if free:
+            text = f"servos {', '.join(free)}: no forcerange limits their forces, which are the inputs"
+            self.notes.append(f"{text}; give plant.safety.limit")
 
     def _limit(self, motor: Actuator) -> float | None:
         """The largest magnitude of a motor's input within its range; None without any.

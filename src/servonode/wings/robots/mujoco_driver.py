@@ -40,7 +40,11 @@ class PhysicalMotion(Motion):
 
     Its work [J] is that of the inputs at their joints, less what dampers take. The work of contacts is not counted: the
     energy balance lacks it. With drives that take speeds, u are speeds, and `effort` is what the drives do now.
-    drives: the input of each actuator of the model, by their numbers. notes: what of the machine's file is left out.
+    drives: the input of each actuator of the model, by their numbers; others do nothing. notes: what of the machine's
+    file is left out.
+
+    Servos stay servos: whenever inputs are written or change they are told what makes these their forces, and `given`
+    are their forces now. Zero inputs have them rest where they stand.
     """
 
     def __init__(
@@ -64,11 +68,24 @@ class PhysicalMotion(Motion):
         self._joints, self.notes = joints_of(self._data, model), notes
         self._actuators = np.array(list(drives), dtype=np.int64)
         self._drives = np.array([description.input_names.index(each) for each in drives.values()], dtype=np.int64)
-        self._servos = context.drives is not None
-        if self._servos:
+        self._takes_speeds = context.drives is not None
+        if self._takes_speeds:
             self.effort = np.zeros(machine.n_inputs)
             self._hold_speeds(context, list(drives.values()))
+        others = ~np.isin(range(model.nu), self._actuators)
+        model.actuator_gaintype[others], model.actuator_biastype[others] = 0, 0  # fixed, none
+        model.actuator_gainprm[others, 0] = 0.0
+        affine = model.actuator_biastype[self._actuators] == mujoco.mjtBias.mjBIAS_AFFINE
+        self._told = self._actuators[affine & (not self._takes_speeds)]
+        self._asked: Array | None = None  # inputs for which servos were told; None: they are to be told anew
+        self._rests = False  # whether these were zero
+        if len(self._told):
+            self.given = np.zeros(machine.n_inputs)
+        model.actuator_biastype[self._told] = mujoco.mjtBias.mjBIAS_NONE  # while it comes to rest
         self._settle(dict(zip(self._names, start.tolist(), strict=False)))
+        model.actuator_biastype[self._told] = mujoco.mjtBias.mjBIAS_AFFINE
+        self._damping = np.zeros(model.nu)
+        self._damping[self._told] = model.actuator_biasprm[self._told, 2]
 
     def _hold_speeds(self, context: DriverContext, names: list[str]) -> None:
         """Make the motors MuJoCo's velocity servos: the effort is `kv (speed - rate)`, within its limit.
@@ -92,6 +109,7 @@ class PhysicalMotion(Motion):
         most = np.array(context.efforts)[self._drives]
         model.actuator_gainprm[at, 0], model.actuator_biasprm[at, 2] = kv, -kv
         model.actuator_biastype[at] = self._mujoco.mjtBias.mjBIAS_AFFINE
+        model.actuator_biasprm[at, :2], model.actuator_ctrllimited[at] = 0.0, 0
         model.actuator_forcelimited[at] = np.isfinite(most)
         model.actuator_forcerange[at] = np.where(np.isfinite(most), most, 0.0)[:, None] * [-1, 1]
 
@@ -116,18 +134,25 @@ class PhysicalMotion(Motion):
 
     def advance(self, k: int, steps: int, x: Array, u: Array) -> bool:  # noqa: ARG002
         model, data, first, second = self._model, self._data, self._mujoco.mj_step1, self._mujoco.mj_step2
-        data.ctrl[self._actuators] = u[self._drives]
+        if not len(self._told):
+            data.ctrl[self._actuators] = u[self._drives]
+        elif self._asked is None or (u != self._asked).any():
+            self._tell(u)
         with np.errstate(over="ignore", invalid="ignore"):  # where the motion diverges
             for _ in range(steps * self._substeps):
+                before = data.actuator_velocity.copy()
                 second(model, data)
                 friction = data.efc_force[data.ne : data.ne + data.nf].copy()  # of rates, then of tendons
                 first(model, data)  # what follows from the new positions and rates
                 rates = np.append(data.qvel[self._rubbed[0]], data.ten_velocity[self._rubbed[1]])
                 power = friction @ rates[: data.nf]  # none where a flag switches friction off
-                power += data.actuator_force @ data.actuator_velocity + data.qfrc_damper @ data.qvel
+                force = data.actuator_force + self._damping * (data.actuator_velocity - before)  # implicit in the rates
+                power += force @ data.actuator_velocity + data.qfrc_damper @ data.qvel
                 x[-1] += self._substep * power  # exact, because positions advance with the new rates
-        if self._servos:
+        if self._takes_speeds:
             self.effort[self._drives] = data.actuator_force[self._actuators]
+        elif len(self._told):
+            self.given[self._drives] = data.actuator_force[self._actuators]
         if data.warning.number.any():  # MuJoCo has left out a number or a contact: the motion is wrong
             x[:-1] = np.nan
             return False
@@ -135,8 +160,30 @@ class PhysicalMotion(Motion):
         x[:-1] = [found[name] for name in self._names]
         return bool(np.isfinite(x).all())
 
+    def renew(self) -> None:
+        self._asked = None
+
+    def _tell(self, u: Array) -> None:
+        """Set the commands with which the forces are these, at the present places and rates.
+
+        From zero inputs on servos keep the command with which they have no force at rest at the present place.
+        """
+        model, data, at = self._model, self._data, self._told
+        self._asked, rested, self._rests = u.copy(), self._rests, not u.any()
+        if rested and self._rests:
+            return
+        data.ctrl[self._actuators] = u[self._drives]
+        constant, stiffness, damping = model.actuator_biasprm[at, :3].T
+        rate = 0.0 if self._rests else data.actuator_velocity[at]
+        bias = constant + stiffness * data.actuator_length[at] + damping * rate
+        data.ctrl[at] = found = (data.ctrl[at] - bias) / model.actuator_gainprm[at, 0]
+        low, high = model.actuator_ctrlrange[at].T
+        for i in np.flatnonzero((model.actuator_ctrllimited[at] > 0) & ((found < low) | (found > high))):
+            self.counts[f"command:{model.actuator(at[i]).name}"] += 1  # MuJoCo clips it
+
     def extra(self) -> Mapping[str, float]:
-        return self._physics.extra(self._joints, self._parameters)
+        told = {f"command_{self._model.actuator(i).name}": float(self._data.ctrl[i]) for i in self._told}
+        return {**told, **self._physics.extra(self._joints, self._parameters)}
 
 
 def _motion(context: DriverContext) -> Motion:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from servonode.plants.drivers.driver import DriverContext, DriverError
+from servonode.plants.servos import input_of
 from servonode.wings.robots.joint_states import JointStates, joints_of
 from servonode.wings.robots.physics import TILT, Settings, simulated
 from servonode.wings.robots.robot import Robot, identifier
@@ -48,12 +49,8 @@ def robot_model(mujoco: ModuleType, robot: Robot, context: DriverContext) -> tup
 
 def driven(model: Any, inputs: tuple[str, ...]) -> dict[int, str]:
     """The input of each actuator of a robot that the machine drives, by the actuator's number."""
-    found: dict[int, str] = {}
-    for i in range(model.nu):
-        name = identifier(model.actuator(i).name)
-        known = [each for each in (f"{name}_torque", f"{name}_force", name) if each in inputs]  # see `model`
-        found |= {i: known[0]} if known else {}
-    return found
+    found = {i: input_of(identifier(model.actuator(i).name), inputs) for i in range(model.nu)}
+    return {i: name for i, name in found.items() if name}
 
 
 def _overlapping(

@@ -9,9 +9,10 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from servonode.arrays import Array
+from servonode.plants.servos import Servo
 from servonode.wings.robots.file_text import FileText, RobotError
 from servonode.wings.robots.inertia import Inertia, check, rotation_of, total
-from servonode.wings.robots.robot import Actuator, Body, Frame, Joint, Loop, Range, Robot, Tendon
+from servonode.wings.robots.robot import Actuator, Body, Frame, Joint, Loop, Range, Robot, Tendon, identifier
 
 FREE, BALL, SLIDE, HINGE = range(4)  # MuJoCo's numbers
 KINDS = ("free", "ball", "slide", "hinge")
@@ -19,6 +20,7 @@ LOOPS = ("connect", "weld", "joint", "tendon")
 TARGETS = {0: "joint", 1: "parent", 2: "crank", 3: "tendon", 4: "site"}
 JOINT, PULLEY = 1, 2  # MuJoCo's parts of a tendon
 SITE = 6  # MuJoCo's mjOBJ_SITE
+AFFINE = 1  # MuJoCo's mjBIAS_AFFINE
 NO_GRAVITY = 1 << 7  # MuJoCo's mjDSBL_GRAVITY
 FRICTION, LIMITED = ("dof_frictionloss", "tendon_frictionloss"), ("jnt_limited", "tendon_limited")
 SWITCHED_OFF = {  # flags of <option>, with MuJoCo's bits, and what of a compiled model they make zero
@@ -206,18 +208,23 @@ def _acts(model: Any, number: int) -> bool:
 
 
 def _actuators(model: Any) -> Iterator[Actuator]:
-    """The motors, their input the command of the file; its range is that of command, force and target together."""
+    """The motors, their input the command of the file; its range is that of command, force and target together.
+
+    Of servos it is the force, whatever their commands.
+    """
     for number in (each for each in range(model.nu) if _acts(model, each)):
         kind, (target, other) = TARGETS[model.actuator_trntype[number]], model.actuator_trnid[number]
-        gain = float(model.actuator_gainprm[number, 0])
+        factors = _joint_factors(model, kind, target)
+        servo = _servo(model, number, factors)
+        gain = 1.0 if servo else float(model.actuator_gainprm[number, 0])
         gear = model.actuator_gear[number] * gain
         joint = model.joint(target) if kind in ("joint", "parent") else None
-        ranges = [model.actuator_ctrlrange[number]] if model.actuator_ctrllimited[number] else []
+        ranges = [model.actuator_ctrlrange[number]] if model.actuator_ctrllimited[number] and not servo else []
         if model.actuator_forcelimited[number] and gain:
             ranges.append(np.sort(model.actuator_forcerange[number] / gain))
         if kind == "tendon" and model.tendon_actfrclimited[target] and gain:
             ranges.append(np.sort(model.tendon_actfrcrange[target] / gain))
-        for limited, factor in _joint_factors(model, kind, target):
+        for limited, factor in factors:
             if model.jnt_actfrclimited[limited] and gear[0] * factor:
                 ranges.append(np.sort(model.jnt_actfrcrange[limited] / (gear[0] * factor)))
         limits = _range((max(each[0] for each in ranges), min(each[1] for each in ranges))) if ranges else None
@@ -230,7 +237,21 @@ def _actuators(model: Any) -> Iterator[Actuator]:
             kind=kind,
             reference=model.site(other).name if kind in ("site", "crank") and other >= 0 else "",
             rod=float(model.actuator_cranklength[number]),
+            servo=servo,
         )
+
+
+def _servo(model: Any, number: int, joints: list[tuple[int, float]]) -> Servo | None:
+    """The servo that an actuator is, whose length is a sum of joints; None: it is a motor."""
+    if model.actuator_biastype[number] != AFFINE:
+        return None
+    gear, (constant, stiffness, damping) = model.actuator_gear[number, 0], model.actuator_biasprm[number, :3].tolist()
+    return Servo(
+        gain=float(model.actuator_gainprm[number, 0]),
+        bias=(constant, stiffness, damping),
+        range=_range(model.actuator_ctrlrange[number]) if model.actuator_ctrllimited[number] else None,
+        lengths=tuple((identifier(model.joint(each).name), float(gear * factor)) for each, factor in joints),
+    )
 
 
 def _joint_factors(model: Any, kind: str, target: int) -> list[tuple[int, float]]:

@@ -203,19 +203,25 @@ def _set_tendons(spec: Any, robot: Robot, values: Values) -> None:
 
 
 def _set_motors(mujoco: ModuleType, spec: Any, robot: Robot, values: Values) -> None:
-    """Motors as the machine has them: what it takes for a motor is one, and without any each joint has one."""
+    """Motors and servos as the machine has them: what it takes for a motor is one.
+
+    Without any each joint has one.
+    """
     motors = {each.name: each for each in robot.actuators}
     for each in spec.actuators:
         if each.name not in motors:
             continue
-        if each.biastype != mujoco.mjtBias.mjBIAS_NONE:
+        servo = motors[each.name].servo
+        if servo:
+            each.gainprm[0], each.biasprm[:3] = servo.gain, servo.bias
+        elif each.biastype != mujoco.mjtBias.mjBIAS_NONE:
             each.set_to_motor()
             each.ctrllimited, each.ctrlrange = 0, [0, 0]
         each.armature, each.damping = 0, 0 * each.damping  # of its target
         name, gear = identifier(each.name), motors[each.name].gear
         axes = ("",) if len(gear) == 1 else tuple(f"_{axis}" for axis in WRENCH[-len(gear) :])
         for i, axis in enumerate(axes):
-            each.gear[i] = values.get(f"{name}_gear{axis}", gear[i]) / each.gainprm[0]
+            each.gear[i] = values.get(f"{name}_gear{axis}", gear[i]) / (1.0 if servo else each.gainprm[0])
     for motor in robot.actuators if robot.motorless else ():
         added = spec.add_actuator(name=motor.name, target=motor.target)
         added.trntype = mujoco.mjtTrn.mjTRN_JOINT

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from servonode.arrays import Array
+from servonode.plants.servos import Servo
 
 Range = tuple[float, float]
 WRENCH = ("x", "y", "z", "rx", "ry", "rz")  # what a gear of six numbers is: force, torque
@@ -67,7 +68,8 @@ class Actuator:
     kind: what the target is, "joint", "parent" (a ball or free joint, whose gear is in its parent's axes), "tendon",
     "site" or "crank". gear: one number of hinges, slides, tendons and cranks; three of balls; six of free joints and
     sites, force before torque, in the axes of the site, or of `reference`, from which its motion is counted then. A
-    crank is a site that a rod [m] joins to an axis, z of the site `reference`. range: of the input.
+    crank is a site that a rod [m] joins to an axis, z of the site `reference`. range: of the input. servo: how its
+    force, which is the input, follows from a command; None: the input is its command.
     """
 
     name: str
@@ -77,6 +79,7 @@ class Actuator:
     kind: str = "joint"
     reference: str = ""
     rod: float = 0.0
+    servo: Servo | None = None
 
 
 @dataclass(frozen=True)

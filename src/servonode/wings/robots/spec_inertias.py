@@ -49,9 +49,13 @@ def make_units(mujoco: ModuleType, spec: Any, bodies: Iterable[Any]) -> None:
 
 
 def _set_springs(spec: Any, inertias: dict[str, Inertia]) -> None:
-    """Springs and dampers that are stated by a time constant and a damping ratio, as MuJoCo finds them by inertias."""
+    """Springs and dampers that are stated by a time constant and a damping ratio, as MuJoCo finds them by inertias.
+
+    Servos are, too: a ratio in the place of their damping is above zero.
+    """
     timed = [each for each in spec.joints if each.springdamper.any()]
-    if not timed:
+    servos = [each for each in spec.actuators if each.biasprm[2] > 0]
+    if not timed and not servos:
         return
     heavy = spec.copy()
     for each in heavy.bodies[1:]:
@@ -64,6 +68,8 @@ def _set_springs(spec: Any, inertias: dict[str, Inertia]) -> None:
         joint = found.joint(each.name)
         each.stiffness[0], each.damping[0] = joint.stiffness[0], joint.damping[0]
         each.springdamper = [0, 0]
+    for each in servos:
+        each.biasprm[2] = found.actuator(each.name).biasprm[2]
 
 
 def _stated(spec: Any, body: Any, by_shapes: bool) -> Inertia:

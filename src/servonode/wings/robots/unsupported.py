@@ -62,7 +62,7 @@ def _findings(mujoco: ModuleType, spec: Any, ignore: Collection[str]) -> Iterato
     yield from _of_surroundings(spec)
     around = {each.name for each in spec.tendons if any(part.type in _shapes(mujoco) for part in each.path)}
     for each in list(spec.actuators):
-        yield from _of_actuator(mujoco, spec, each, around)
+        yield from _of_actuator(mujoco, spec, each, around, ignore)
     kinds = mujoco.mjtEq
     closing = (kinds.mjEQ_CONNECT, kinds.mjEQ_WELD, kinds.mjEQ_JOINT, kinds.mjEQ_TENDON)
     for each in list(spec.equalities):
@@ -115,8 +115,13 @@ def _of_joint(mujoco: ModuleType, joint: Any) -> Iterator[Finding]:
         joint.stiffness, joint.damping, joint.springdamper = 0 * joint.stiffness, 0 * joint.damping, [0, 0]
 
 
-def _of_actuator(mujoco: ModuleType, spec: Any, actuator: Any, around: Collection[str]) -> Iterator[Finding]:
-    """What an actuator has beyond a force. A servo becomes a motor, others are removed. around: tendons with shapes."""
+def _of_actuator(
+    mujoco: ModuleType, spec: Any, actuator: Any, around: Collection[str], ignore: Collection[str]
+) -> Iterator[Finding]:
+    """What an actuator has beyond a force: others are removed. around: tendons with shapes.
+
+    A servo stays one where a force tells its command, unless it is ignored: then it becomes a motor.
+    """
     what, kinds = f'actuator "{actuator.name}"', mujoco.mjtTrn
     if actuator.plugin.active:
         yield "plugin", f"plugin of {what}"
@@ -131,12 +136,23 @@ def _of_actuator(mujoco: ModuleType, spec: Any, actuator: Any, around: Collectio
     elif actuator.dyntype != mujoco.mjtDyn.mjDYN_NONE or actuator.delay:
         yield "activation", f"{what} has states of its own"
     else:
-        if actuator.gaintype != mujoco.mjtGain.mjGAIN_FIXED or actuator.biastype != mujoco.mjtBias.mjBIAS_NONE:
-            yield "servo", f"{what} is a servo with feedback of its own (ignored, it is a motor without it)"
+        fixed, bias = actuator.gaintype == mujoco.mjtGain.mjGAIN_FIXED, actuator.biastype
+        told = fixed and actuator.gainprm[0] and bias == mujoco.mjtBias.mjBIAS_AFFINE and "servo" not in ignore
+        told = told and _of_joints(mujoco, spec, actuator)
+        if not told and not (fixed and bias == mujoco.mjtBias.mjBIAS_NONE):
+            yield "servo", f"{what} is a servo whose command does not follow from its force (ignored, it is a motor)"
             actuator.set_to_motor()
             actuator.ctrllimited, actuator.ctrlrange, actuator.inheritrange = 0, [0, 0], 0  # positions or speeds
         return
     spec.delete(actuator)
+
+
+def _of_joints(mujoco: ModuleType, spec: Any, actuator: Any) -> bool:
+    """Whether the length of an actuator is a sum of hinges and slides."""
+    if actuator.trntype == mujoco.mjtTrn.mjTRN_TENDON:
+        return all(part.type == mujoco.mjtWrap.mjWRAP_JOINT for part in spec.tendon(actuator.target).path)
+    joint = spec.joint(actuator.target)
+    return joint is not None and joint.type in (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
 
 
 def _acts(tendon: Any) -> bool:
