@@ -48,7 +48,7 @@ BAD = {
     "moments of no body": (changed('ixx="0.03"', 'ixx="0.3"'), 'body "b": no body has the principal moments'),
     "a negative moment": (changed('ixx="0.03"', 'ixx="-0.03"'), 'body "b": a principal moment of inertia is -0.03'),
     "a negative mass": (changed('value="2"', 'value="-2"'), 'body "b": the mass -2 kg is negative'),
-    "a mass that is no number": (changed('value="2"', 'value="nan"'), "mass, centre or inertia is not finite"),
+    "a mass that is no number": (changed('value="2"', 'value="nan"'), '<mass> "" has value="nan"; give finite numbers'),
     "a mass in words": (changed('value="2"', 'value="two"'), "bad format in attribute 'value'; Element 'mass', line 1"),
     "two joints of one name": (urdf(*CHAIN, link("c"), joint("j", "b", "c")), "<joint name='j'>: the name is"),
     "two links of one name": (urdf(*CHAIN, link("b")), "<link name='b'>: the name is used twice"),
@@ -174,6 +174,17 @@ def test_contacts_and_tendons_that_pull_nothing_are_no_reason_to_refuse(tmp_path
     tendon = '<tendon><fixed name="w"><joint joint="j" coef="1"/></fixed></tendon>'
     robot = read(written(tmp_path, mjcf("", tendon)))
     assert robot.dropped == ('contacts: left out; driver = "mujoco" has them',)
+
+
+def test_a_caster_leaves_tendons_that_pull_and_what_only_shares_its_name(tmp_path: Path) -> None:
+    body = '<site name="k"/><body name="k"><joint name="k"/><geom size=".1"/></body>'
+    tendon = '<tendon><fixed name="w"><joint joint="j" coef="1"/><joint joint="k" coef="1"/></fixed></tendon>'
+    thrust = '<actuator><motor name="thrust" site="k" gear="1 0 0 0 0 0"/>{}</actuator>'
+    robot = read(written(tmp_path, mjcf(body, tendon + thrust.format(""))), casters=["k"])
+    assert [each.name for each in robot.actuators] == ["thrust"]
+    path = written(tmp_path, mjcf(body, tendon + thrust.format('<motor tendon="w"/>')))
+    with pytest.raises(RobotError, match="casters: 'k' is part of the tendon \"w\"; remove it from one of them"):
+        read(path, casters=["k"])
 
 
 def test_without_mujoco_the_remedy_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

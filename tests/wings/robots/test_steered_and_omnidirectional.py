@@ -275,6 +275,20 @@ def test_two_steered_wheels_have_a_dead_point_where_their_axles_are_one_line(tmp
     assert "dead point" in str(found.fault(0.0, x))
 
 
+def test_wheels_beside_one_another_on_a_steered_axle_roll_as_that_axle_turns(tmp_path: Path) -> None:
+    twins = [Placed("rl", -0.3, 0.2), Placed("rr", -0.3, -0.2), Placed("fl", 0.3, 0.0, steered=True)]
+    beside = link("fr_link", 1.0, (ACROSS, SPIN, ACROSS), shape=f'sphere radius="{R}"')
+    text = written(twins).replace(
+        "</robot>", f"{beside}{joint('fr', 'fl_fork', 'fr_link', '0 -0.15 0', '0 1 0')}</robot>"
+    )
+    (tmp_path / "wagon.urdf").write_text(text)
+    wagon = model_of(tmp_path, "wagon.urdf", wheels={name: name for name in ("rl", "rr", "fl", "fr")})
+    assert [each.name for each in wagon.independent] == ["V", "fl_steer_dot"]
+    (tmp_path / "one.urdf").write_text(written(twins[2:]))
+    one = model_of(tmp_path, "one.urdf", wheels={"fl": "fl"})
+    assert [each.name for each in one.independent] == ["V", "Omega", "fl_steer_dot"]
+
+
 def car_with(relation: str) -> str:
     """The car of the example, its linkage another one."""
     text = (EXAMPLES / "parking" / "car.xml").read_text("utf-8")

@@ -78,7 +78,11 @@ def prepared(robot: Robot, contacts: Contacts) -> Robot:
         raise RobotError(f"{robot.file.name}: {text} {', '.join(sorted(driven - base))}")
     following = {each.first for each in robot.loops if each.kind == "joint" and robot.motorless}  # by <mimic>
     kept = set(contacts.motors) or driven - base - following
-    motors = tuple(each for each in robot.actuators if each.target in kept)
+    motors = tuple(
+        each
+        for each in robot.actuators
+        if each.target in (contacts.motors or kept) or (not contacts.motors and each.kind not in ("joint", "parent"))
+    )
     return _in_angles(replace(robot, actuators=motors), contacts)
 
 

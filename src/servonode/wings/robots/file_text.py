@@ -108,6 +108,9 @@ class _Reader:
                 self._refuse(f"begins with <{tag}>; a URDF begins with <robot>, an MJCF file with <mujoco>")
         if len(self.stack) == MOST_NESTED:
             self._refuse(f"<{tag}> stands within {MOST_NESTED} elements; at most so many are read")
+        for word, value in attributes.items():
+            if word != "name" and "nan" in value.lower().split():
+                self._refuse(f'<{tag}> "{name}" has {word}="{value}"; give finite numbers')
         times = (self.stack[-1][2] if self.stack else 1) * self._count(tag, attributes)
         if tag in ("link", "body", *_MULTIPLYING):
             found.n_bodies += times

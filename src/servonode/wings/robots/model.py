@@ -317,7 +317,7 @@ class _Machine:
         for motor in self.robot.actuators:
             rates = moved.rates(motor)
             turns = len(rates) == 3 or (len(rates) == 6 and not any(motor.gear[:3]))
-            named = tendons if motor.kind == "tendon" else kinds if motor.kind == "joint" else {}
+            named = tendons if motor.kind == "tendon" else kinds if motor.kind in ("joint", "parent") else {}
             unit = "N m" if turns or named.get(motor.target) == "hinge" else "N"
             word = "torque" if unit == "N m" else "force"
             stated = motor.name

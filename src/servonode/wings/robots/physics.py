@@ -209,6 +209,7 @@ def _set_motors(mujoco: ModuleType, spec: Any, robot: Robot, values: Values) -> 
     """
     motors = {each.name: each for each in robot.actuators}
     for each in spec.actuators:
+        each.armature, each.damping = 0, 0 * each.damping  # of its target
         if each.name not in motors:
             continue
         servo = motors[each.name].servo
@@ -217,7 +218,6 @@ def _set_motors(mujoco: ModuleType, spec: Any, robot: Robot, values: Values) -> 
         elif each.biastype != mujoco.mjtBias.mjBIAS_NONE:
             each.set_to_motor()
             each.ctrllimited, each.ctrlrange = 0, [0, 0]
-        each.armature, each.damping = 0, 0 * each.damping  # of its target
         name, gear = identifier(each.name), motors[each.name].gear
         axes = ("",) if len(gear) == 1 else tuple(f"_{axis}" for axis in WRENCH[-len(gear) :])
         for i, axis in enumerate(axes):

@@ -20,7 +20,7 @@ from servonode.wings.robots.file_text import FileText, RobotError, scan
 from servonode.wings.robots.numbers import described
 from servonode.wings.robots.robot import Joint, Robot
 from servonode.wings.robots.spec_inertias import take_inertias
-from servonode.wings.robots.unsupported import leave_out
+from servonode.wings.robots.unsupported import acts, leave_out
 
 POSES = 3  # random ones
 SINGULAR = 1e-9  # smallest eigenvalue of a mass matrix, each velocity scaled to a unit inertia of its own
@@ -190,8 +190,26 @@ def fix_casters(spec: Any, casters: Collection[str], name: str) -> list[str]:
         if each not in joints:
             text = f"casters: {each!r} is no joint of the file; choose from {', '.join(joints)}"
             raise RobotError(f"{name}: [plant.robot] {text}")
+        for tendon in [tendon for tendon in spec.tendons if "JOINT" in _wrapped(tendon, each)]:
+            driven = [
+                motor.name for motor in spec.actuators if motor.target == tendon.name and "TENDON" in str(motor.trntype)
+            ]
+            driven += [
+                loop.name
+                for loop in spec.equalities
+                if tendon.name in (loop.name1, loop.name2) and "TENDON" in str(loop.type)
+            ]
+            if driven or acts(tendon):
+                text = f'casters: {each!r} is part of the tendon "{tendon.name}"; remove it from one of them'
+                raise RobotError(f"{name}: [plant.robot] {text}")
+            spec.delete(tendon)
         _fix(spec, joints[each])
     return [f'joint "{each}": a caster does not move, its mass stays' for each in casters]
+
+
+def _wrapped(tendon: Any, name: str) -> str:
+    """The kinds of what a tendon goes through that has this name."""
+    return " ".join(str(part.type) for part in tendon.path if part.target is not None and part.target.name == name)
 
 
 def fix_rollers(mujoco: ModuleType, spec: Any, rolling: Collection[str]) -> dict[str, list[str]]:
@@ -207,10 +225,12 @@ def fix_rollers(mujoco: ModuleType, spec: Any, rolling: Collection[str]) -> dict
 
 def _fix(spec: Any, joint: Any) -> None:
     """Remove a joint with what drives it."""
-    follows = [loop for loop in spec.equalities if loop.name1 == joint.name]  # by <mimic>, or a gear
-    for also in [*follows, *(motor for motor in spec.actuators if motor.target == joint.name)]:
+    of_joints = [loop for loop in spec.equalities if str(loop.type).endswith("JOINT")]
+    follows = [loop for loop in of_joints if loop.name1 == joint.name]  # by <mimic>, or a gear
+    on_joints = [each for each in spec.actuators if "JOINT" in str(each.trntype)]
+    for also in [*follows, *(motor for motor in on_joints if motor.target == joint.name)]:
         spec.delete(also)
-    for leads in [loop for loop in spec.equalities if loop.name2 == joint.name]:
+    for leads in [loop for loop in of_joints if loop.name2 == joint.name and loop not in follows]:
         leads.name2 = ""  # it stays where it is
     spec.delete(joint)
 

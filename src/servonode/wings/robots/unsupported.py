@@ -84,7 +84,7 @@ def _shapes(mujoco: ModuleType) -> tuple[Any, ...]:
 def _of_tendon(spec: Any, tendon: Any, around: Collection[str], ignore: Collection[str]) -> Iterator[Finding]:
     """What a tendon does that has no counterpart; one that runs around shapes is removed."""
     ignored = "tendon" in ignore
-    if _acts(tendon) and (ignored or tendon.name in around or tendon.springyield):
+    if acts(tendon) and (ignored or tendon.name in around or tendon.springyield):
         reasons = {tendon.name in around: " that runs around shapes", bool(tendon.springyield): " that yields"}
         yield "tendon", f'tendon "{tendon.name}"{"" if ignored else reasons[True]}'
         tendon.stiffness, tendon.damping = 0 * tendon.stiffness, 0 * tendon.damping
@@ -155,7 +155,7 @@ def _of_joints(mujoco: ModuleType, spec: Any, actuator: Any) -> bool:
     return joint is not None and joint.type in (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
 
 
-def _acts(tendon: Any) -> bool:
+def acts(tendon: Any) -> bool:
     """Whether a tendon has a force or inertia of its own, or limits a motion."""
     numbers = (tendon.stiffness, tendon.damping, tendon.frictionloss, tendon.armature)
     return any(np.any(each) for each in numbers) or bool(tendon.limited != 0 and np.any(tendon.range))

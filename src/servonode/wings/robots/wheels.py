@@ -333,7 +333,19 @@ def steering(wheels: Sequence[Wheel]) -> tuple[tuple[Wheel, ...], list[Wheel]]:
 
     pairs = [(fixed[0], each) for each in steered] if fixed else list(combinations(steered, 2))
     leading: tuple[Wheel, ...] = max(pairs, key=parted, default=())
-    return leading, [each for each in steered if each not in leading]
+    known, following = [lines[each.name] for each in leading], list[Wheel]()
+    for each in steered:
+        own = lines[each.name]
+        if each in leading or any(own.steering is one.steering and _alike(own, one) for one in known):
+            continue  # beside another wheel on one axle
+        known.append(own)
+        following.append(each)
+    return leading, following if leading else []
+
+
+def _alike(one: Axle, other: Axle) -> bool:
+    """Whether two axles are one line."""
+    return bool(np.linalg.norm(np.cross(one.numbers(), other.numbers())) < ALIKE)
 
 
 def _steered(leading: Sequence[Wheel], wheel: Wheel, coordinates: Mapping[str, Coordinate]) -> Constraint:
@@ -355,7 +367,11 @@ def linkage(file: str, loop: Loop, wheels: Sequence[Wheel], urdf: bool) -> float
     Raises:
         RobotError: it is so much that they would slip.
     """
-    steered = {each.axle.steering.name: each.axle for each in wheels if each.axle and each.axle.steering}
+    steered = {
+        each.axle.steering.name: each.axle
+        for each in wheels
+        if each.axle and each.axle.steering and each.rollers is None
+    }
     leading = steering(wheels)[0]
     if loop.kind != "joint" or not {loop.first, loop.second} <= set(steered) or not leading:
         return None
