@@ -84,8 +84,8 @@ class Texts:
             emit.combine([("+", "1.0", wanted), ("-", "1.0", a)]) for wanted, a in zip(posture, a0, strict=False)
         ]
         self.posture = [block.let(each) for each in differences]  # accelerations beyond those without inputs
-        parts = (self.along, self.B) if by_rows else (self.J, self.R)
-        self.W = [[dot(block, row, column) for column in parts[1]] for row in parts[0]]
+        outer, inner = self.along if by_rows else self.J, self.B if by_rows else self.R
+        self.W = [[dot(block, row, column) for column in inner] for row in outer]
         self.b = [
             block.let(emit.combine((("+", j, a) for j, a in zip(row, a0, strict=True)), delta))
             for row, delta in zip(self.J, self.delta, strict=True)

@@ -95,5 +95,8 @@ powered: bool  # power may be limited
 
 class n_nodes(metaclass=Size): ...  # the bodies of a tree, each moved by one joint, with the ground
 class n_two(metaclass=Size): ...  # two for each of them
+class n_axes(metaclass=Size): ...  # three
+class n_pose(metaclass=Size): ...  # the entries of a rotation, then of a place
+class n_inertia(metaclass=Size): ...  # mass, first moments, second moments
 class n_nine(metaclass=Size): ...  # nine for each of them
 class n_motions(metaclass=Size): ...  # the degrees of freedom of its joints

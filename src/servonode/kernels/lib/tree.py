@@ -10,21 +10,27 @@ from servonode.kernels.lib.given import first, parent
 from servonode.kernels.lib.names import *
 
 
-def to_parent(P: f64[n_nodes, 12], k: int, a: f64[any_size, 3], i: int, out: f64[any_size, 3], j: int) -> None:
+def to_parent(
+    P: f64[n_nodes, n_pose], k: int, a: f64[any_size, n_axes], i: int, out: f64[any_size, n_axes], j: int
+) -> None:
     """Row j of out: row i of a in the axes of the parent of k."""
     x, y, z = a[i, 0], a[i, 1], a[i, 2]
     for r in range(3):
         out[j, r] = P[k, 3 * r] * x + P[k, 3 * r + 1] * y + P[k, 3 * r + 2] * z
 
 
-def from_parent(P: f64[n_nodes, 12], k: int, a: f64[any_size, 3], i: int, out: f64[any_size, 3], j: int) -> None:
+def from_parent(
+    P: f64[n_nodes, n_pose], k: int, a: f64[any_size, n_axes], i: int, out: f64[any_size, n_axes], j: int
+) -> None:
     """Row j of out: row i of a, which is in the axes of the parent of k, in those of k."""
     x, y, z = a[i, 0], a[i, 1], a[i, 2]
     for r in range(3):
         out[j, r] = P[k, r] * x + P[k, 3 + r] * y + P[k, 6 + r] * z
 
 
-def add_cross(a: f64[any_size, 3], i: int, b: f64[any_size, 3], j: int, out: f64[any_size, 3], k: int) -> None:
+def add_cross(
+    a: f64[any_size, n_axes], i: int, b: f64[any_size, n_axes], j: int, out: f64[any_size, n_axes], k: int
+) -> None:
     """Add a[i] x b[j] to out[k]."""
     x, y, z = (
         a[i, 1] * b[j, 2] - a[i, 2] * b[j, 1],
@@ -36,7 +42,7 @@ def add_cross(a: f64[any_size, 3], i: int, b: f64[any_size, 3], j: int, out: f64
     out[k, 2] += z
 
 
-def along_motions(k: int, v: f64[n_motions], c: f64[any_size], at: int, out: f64[any_size, 3], i: int) -> None:
+def along_motions(k: int, v: f64[n_motions], c: f64[any_size], at: int, out: f64[any_size, n_axes], i: int) -> None:
     """Rows i and i + 1 of out: angular velocity and velocity of a node relative to its parent, or their rates."""
     for r in range(3):
         out[i, r] = 0.0
@@ -48,7 +54,7 @@ def along_motions(k: int, v: f64[n_motions], c: f64[any_size], at: int, out: f64
             out[i + 1, r] += c[axes + 3 + r] * v[j]
 
 
-def tree_world(P: f64[n_nodes, 12], c: f64[any_size], at: int, out: f64[n_nodes, 12]) -> None:  # noqa: ARG001
+def tree_world(P: f64[n_nodes, n_pose], c: f64[any_size], at: int, out: f64[n_nodes, n_pose]) -> None:  # noqa: ARG001
     """Rotation and origin of each node in the axes of the ground."""
     for r in range(12):
         out[0, r] = P[0, r]
@@ -63,8 +69,8 @@ def tree_world(P: f64[n_nodes, 12], c: f64[any_size], at: int, out: f64[n_nodes,
                 )
 
 
-def tree_motion(P: f64[n_nodes, 12], v: f64[n_motions], c: f64[any_size], at: int, w: f64[n_nodes, 3],
-                b: f64[n_two, 3]) -> None:  # fmt: skip
+def tree_motion(P: f64[n_nodes, n_pose], v: f64[n_motions], c: f64[any_size], at: int, w: f64[n_nodes, n_axes],
+                b: f64[n_two, n_axes]) -> None:  # fmt: skip
     """Angular velocities w, and what the rates of angular velocity and velocity are but for those along motions b."""
     s = empty((6, 3))
     for r in range(3):
@@ -88,7 +94,7 @@ def tree_motion(P: f64[n_nodes, 12], v: f64[n_motions], c: f64[any_size], at: in
             w[k, r] += s[0, r]
 
 
-def carried(P: f64[n_nodes, 12], k: int, a: f64[n_two, 3], s: f64[any_size, 3]) -> None:
+def carried(P: f64[n_nodes, n_pose], k: int, a: f64[n_two, n_axes], s: f64[any_size, n_axes]) -> None:
     """Rates of angular velocity and velocity of a node that moves with its parent, into its rows of a."""
     p = parent(k)
     for r in range(3):
@@ -99,7 +105,9 @@ def carried(P: f64[n_nodes, 12], k: int, a: f64[n_two, 3], s: f64[any_size, 3]) 
     from_parent(P, k, s, 1, a, 2 * k + 1)
 
 
-def inertia_times(c: f64[any_size], m: int, a: f64[any_size, 3], i: int, out: f64[any_size, 3], j: int) -> None:
+def inertia_times(
+    c: f64[any_size], m: int, a: f64[any_size, n_axes], i: int, out: f64[any_size, n_axes], j: int
+) -> None:
     """Row j of out: the inertia of a node, whose ten numbers begin at m, times row i of a."""
     x, y, z = a[i, 0], a[i, 1], a[i, 2]
     out[j, 0] = c[m + 4] * x + c[m + 7] * y + c[m + 8] * z
@@ -107,7 +115,9 @@ def inertia_times(c: f64[any_size], m: int, a: f64[any_size, 3], i: int, out: f6
     out[j, 2] = c[m + 8] * x + c[m + 9] * y + c[m + 6] * z
 
 
-def gyroscopic(c: f64[any_size], m: int, w: f64[n_nodes, 3], k: int, f: f64[n_two, 3], s: f64[any_size, 3]) -> None:
+def gyroscopic(
+    c: f64[any_size], m: int, w: f64[n_nodes, n_axes], k: int, f: f64[n_two, n_axes], s: f64[any_size, n_axes]
+) -> None:
     """Torque and force about its origin, in its rows of f, that keep a node turning; s[0]: its first moment then."""
     inertia_times(c, m, w, k, s, 1)
     for r in range(3):
@@ -120,7 +130,7 @@ def gyroscopic(c: f64[any_size], m: int, w: f64[n_nodes, 3], k: int, f: f64[n_tw
     add_cross(w, k, s, 2, f, 2 * k + 1)
 
 
-def add_to_parent(P: f64[n_nodes, 12], k: int, f: f64[n_two, 3], s: f64[any_size, 3]) -> None:
+def add_to_parent(P: f64[n_nodes, n_pose], k: int, f: f64[n_two, n_axes], s: f64[any_size, n_axes]) -> None:
     """Add torque and force of a node to those of its parent."""
     p = parent(k)
     to_parent(P, k, f, 2 * k, s, 0)
@@ -132,7 +142,7 @@ def add_to_parent(P: f64[n_nodes, 12], k: int, f: f64[n_two, 3], s: f64[any_size
     add_cross(s, 2, s, 1, f, 2 * p)
 
 
-def tree_bias(P: f64[n_nodes, 12], v: f64[n_motions], dv: f64[n_motions], c: f64[any_size], at: int,
+def tree_bias(P: f64[n_nodes, n_pose], v: f64[n_motions], dv: f64[n_motions], c: f64[any_size], at: int,
               out: f64[n_motions]) -> None:  # fmt: skip
     """M dv + h: the forces on motions at these rates, by Newton-Euler."""
     w = empty((n_nodes, 3))
@@ -169,7 +179,7 @@ def tree_bias(P: f64[n_nodes, 12], v: f64[n_motions], dv: f64[n_motions], c: f64
         add_to_parent(P, k, f, s)
 
 
-def inertia_rows(J: f64[n_nodes, 10], k: int, s: f64[any_size, 3]) -> None:
+def inertia_rows(J: f64[n_nodes, n_inertia], k: int, s: f64[any_size, n_axes]) -> None:
     """The inertia of a node in rows 0 to 2 of s."""
     for r in range(3):
         s[r, r] = J[k, 4 + r]
@@ -178,7 +188,7 @@ def inertia_rows(J: f64[n_nodes, 10], k: int, s: f64[any_size, 3]) -> None:
     s[1, 2], s[2, 1] = J[k, 9], J[k, 9]
 
 
-def tree_mass(P: f64[n_nodes, 12], c: f64[any_size], at: int, M: f64[n_motions, n_motions]) -> None:
+def tree_mass(P: f64[n_nodes, n_pose], c: f64[any_size], at: int, M: f64[n_motions, n_motions]) -> None:
     """The mass matrix of all motions, by composite bodies."""
     J = empty((n_nodes, 10))
     f = empty((n_two, 3))
@@ -242,7 +252,7 @@ def tree_mass(P: f64[n_nodes, 12], c: f64[any_size], at: int, M: f64[n_motions, 
                 i = p
 
 
-def tree_kinetic(P: f64[n_nodes, 12], v: f64[n_motions], c: f64[any_size], at: int, out: f64[1]) -> None:
+def tree_kinetic(P: f64[n_nodes, n_pose], v: f64[n_motions], c: f64[any_size], at: int, out: f64[one]) -> None:
     """The kinetic energy."""
     w = empty((n_nodes, 3))
     u = empty((n_two, 3))
@@ -269,7 +279,7 @@ def tree_kinetic(P: f64[n_nodes, 12], v: f64[n_motions], c: f64[any_size], at: i
         out[0] += 0.5 * c[at + 9 + 10 * n_nodes + 7 * j] * v[j] * v[j]
 
 
-def tree_potential(P: f64[n_nodes, 12], c: f64[any_size], at: int, out: f64[1]) -> None:
+def tree_potential(P: f64[n_nodes, n_pose], c: f64[any_size], at: int, out: f64[one]) -> None:
     """The potential energy of gravity."""
     m = empty(n_nodes)
     h = empty((n_nodes, 3))
@@ -287,7 +297,7 @@ def tree_potential(P: f64[n_nodes, 12], c: f64[any_size], at: int, out: f64[1]) 
     out[0] = -c[at] * h[0, 0] - c[at + 1] * h[0, 1] - c[at + 2] * h[0, 2]
 
 
-def tree_accelerations(P: f64[n_nodes, 12], v: f64[n_motions], u: f64[n_motions], c: f64[any_size], at: int,
+def tree_accelerations(P: f64[n_nodes, n_pose], v: f64[n_motions], u: f64[n_motions], c: f64[any_size], at: int,
                        dv: f64[n_motions]) -> None:  # fmt: skip
     """The rates of motions under forces u, by articulated bodies.
 
