@@ -13,7 +13,6 @@ from sympy.printing.precedence import PRECEDENCE
 from sympy.printing.pycode import PythonCodePrinter
 
 from servonode.errors import ModelError
-from servonode.mechanics.computed import Computed
 from servonode.mechanics.functions import COMPILED, TO_STATE, choose
 from servonode.mechanics.kernels import MachineKernel, Signature
 from servonode.mechanics.straight_line import by_addition, leaves_of, ordered, symbols_of
@@ -268,8 +267,8 @@ class Block:
             rule = by_addition(sympified)
             sympified = [each.xreplace(rule) for each in sympified]
         for each in ordered(sympified, written_out=False):
-            if isinstance(each, Computed):
-                self._named[each] = Name(each.text(self), real=True)
+            if called := each.text(self):
+                self._named[each] = Name(called, real=True)
             elif each not in self._named and not (self.constants and self.constants.is_fixed(each)):
                 (definition,) = self._prepared([each.definition])  # shared and short: not looked into
                 text = self._definitions.doprint(definition)

@@ -38,6 +38,10 @@ class Auxiliary(sympy.Symbol):  # type: ignore[misc]
     symbols: frozenset[Expr]  # of the definition, no auxiliary ones among them
     replaced: dict[Rule, Expr]  # what became of it by the rules that it has met
 
+    def text(self, block: Any) -> str:  # noqa: ARG002
+        """Emit into a block what computes it, where that is not its definition: its text there, else none."""
+        return ""
+
     @property
     def parts(self) -> tuple[Expr, ...]:
         """What is evaluated before it."""
