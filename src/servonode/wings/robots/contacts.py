@@ -24,8 +24,8 @@ from servonode.mechanics.symbols import (
 from servonode.mechanics.trees import Tree
 from servonode.wings.robots.file_text import RobotError
 from servonode.wings.robots.inertia import rotation_of
-from servonode.wings.robots.robot import Body, Joint, Loop, Robot, identifier
-from servonode.wings.robots.wheels import Numbers, Rolling, Wheel, linkage, rolling, wheels_of
+from servonode.wings.robots.robot import Body, Joint, Loop, Numbers, Robot, identifier
+from servonode.wings.robots.wheels import Rolling, Wheel, linkage, rolling, wheels_of
 
 Expr = Any
 Matrix = Any  # of sympy

@@ -49,7 +49,7 @@ class RobotDefinition(FileDefinition):
         """The robot, and what is stated of its contacts; raises as `read`."""
         from servonode.wings.robots.contacts import Contacts
         from servonode.wings.robots.read import read
-        from servonode.wings.robots.wheels import by_name
+        from servonode.wings.robots.robot import by_name
 
         stated = {each.name: options.pop(each.name) for each in fields(Contacts) if each.name in options}
         contacts = Contacts(**stated)
@@ -92,7 +92,7 @@ class RobotDefinition(FileDefinition):
 
     def _alone(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """The settings of a robot without what holds it beside loops; rolling: an argument of `read`."""
-        from servonode.wings.robots.wheels import by_name
+        from servonode.wings.robots.robot import by_name
 
         alone = {word: value for word, value in settings.items() if word not in HOLDING}
         if wheels := settings.get("wheels"):

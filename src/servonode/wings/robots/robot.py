@@ -4,7 +4,7 @@ Rotations (3, 3) turn axes of a body into those of its parent.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from servonode.arrays import Array
 from servonode.plants.servos import Servo
 
 Range = tuple[float, float]
+Numbers = float | Mapping[str, float] | None  # of all wheels, or by their names
 WRENCH = ("x", "y", "z", "rx", "ry", "rz")  # what a gear of six numbers is: force, torque
 
 
@@ -183,6 +184,11 @@ class Robot:
         chains = [[self.chain(site) if site else [] for site in pair] for pair in pairs]
         apart = (body for one, other in chains for body in (*one, *other) if body not in one or body not in other)
         return {joint.name for body in apart for joint in body.joints}
+
+
+def by_name(names: Mapping[str, str], stated: Numbers) -> dict[str, float]:
+    """What is stated of all wheels, or by their names, for each of them."""
+    return dict(stated) if isinstance(stated, Mapping) else {} if stated is None else dict.fromkeys(names, stated)
 
 
 def identifier(stated: str) -> str:

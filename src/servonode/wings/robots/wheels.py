@@ -22,7 +22,7 @@ from servonode.mechanics.symbols import Constraint, Coordinate, Parameter, Veloc
 from servonode.mechanics.trees import Tree
 from servonode.mechanics.trig_reduce import trig_reduce
 from servonode.wings.robots.file_text import RobotError
-from servonode.wings.robots.robot import Body, Joint, Loop, Robot, identifier
+from servonode.wings.robots.robot import Body, Joint, Loop, Numbers, Robot, by_name, identifier
 
 Expr = Any
 LEVEL = 1e-3  # of an axis, by which it may miss the vertical or the horizontal
@@ -33,7 +33,6 @@ TRAIL = 1e-6  # of its radius, by which a wheel may stand behind the axis that s
 ALIKE = 1e-6  # to which lines are the same
 LINKAGE = 0.02  # rad, by which a linkage of the file may miss the angle that lets wheels roll
 STEERED = (-0.5, 0.5)  # rad, over which a linkage is judged whose joint has no range
-Numbers = float | Mapping[str, float] | None  # of all wheels, or by their names
 
 
 def _line(c: Expr, s: Expr, a: Expr, b: Expr, x: Expr, y: Expr) -> list[Expr]:
@@ -96,11 +95,6 @@ def wheels_of(robot: Robot, names: Mapping[str, str], radius: Numbers, rollers: 
         RobotError: a joint is none of the robot's, does not roll, or its wheel does not touch the ground.
     """
     return _Reading(robot, names, radius, rollers).wheels if names else []
-
-
-def by_name(names: Mapping[str, str], stated: Numbers) -> dict[str, float]:
-    """What is stated of all wheels, or by their names, for each of them."""
-    return dict(stated) if isinstance(stated, Mapping) else {} if stated is None else dict.fromkeys(names, stated)
 
 
 class _Reading:
