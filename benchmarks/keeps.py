@@ -57,7 +57,7 @@ class Case:
 
 
 SPEEDS = {"turn": 2.2, "shoulder": 2.2, "roll": 2.5, "elbow": 2.5, "twist": 3.0, "bend": 3.0, "flange": 3.0}
-TORQUES = {"turn": 12.0, "shoulder": 50.0, "roll": 12.0, "elbow": 20.0}
+TORQUES = {"turn": 11.0}
 CASES = {
     "cart": Case(
         tuple({"target": {"X": text}} for text in ("2*sin(4*t)", "3*sin(7*t)", "-3*sin(11*t)", "4*sin(15*t)")),
