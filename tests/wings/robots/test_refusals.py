@@ -115,6 +115,12 @@ BAD = {
     "a body without weight": (
         mjcf('<body name="c" gravcomp="1"><joint name="k"/><geom size=".1"/></body>'), 'gravcomp of body "c"',
     ),
+    "an inertial that is lost where bodies are fused": (
+        '<mujoco><compiler fusestatic="true" inertiafromgeom="true"/><worldbody><body name="b"><joint/>'
+        '<inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/><body name="c"><geom size=".1"/></body>'
+        "</body></worldbody></mujoco>",
+        'body "b": fusestatic with inertiafromgeom="true" drops its <inertial>',
+    ),
     "a mesh that would give the inertia": (
         '<mujoco><asset><mesh name="m" file="m.stl"/></asset><worldbody><body name="b"><joint/>'
         '<geom type="mesh" mesh="m"/></body></worldbody></mujoco>',

@@ -22,8 +22,10 @@ def take_inertias(mujoco: ModuleType, spec: Any, name: str, by_shapes: bool) -> 
     counts, as its definition says.
 
     Raises:
-        RobotError: the shape of a body that moves is a mesh, which is not read.
+        RobotError: the shape of a body that moves is a mesh, which is not read; the file's <inertial> would not count.
     """
+    if by_shapes and spec.compiler.fusestatic:
+        _check_fused(mujoco, spec, name)
     found = {each.name: _stated(spec, each, by_shapes) for each in spec.bodies[1:]}
     if by_shapes:
         found |= _of_shapes(mujoco, spec, name)
@@ -135,6 +137,24 @@ def _by_shapes(mujoco: ModuleType, body: Any, name: str) -> bool:
         text = "has its inertia from a mesh, and meshes are not read; give it an <inertial>"
         raise RobotError(f'{name}: body "{body.name}" {text}')
     return True
+
+
+def _check_fused(mujoco: ModuleType, spec: Any, name: str) -> None:
+    """Refuse an <inertial> that MuJoCo drops for the shapes of bodies with which it fuses its own."""
+    fused: dict[str, list[Any]] = {}
+    for body in spec.bodies[1:]:
+        root = body
+        while root.name != "world" and not root.joints:
+            root = root.parent
+        fused.setdefault(root.name, []).append(body)
+    for root, bodies in fused.items():
+        by_rule = any(
+            each.compiler.inertiafromgeom == mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_TRUE for each in bodies
+        )
+        bare = [each.name for each in bodies if each.explicitinertial and not each.geoms]
+        if by_rule and bare and root != "world" and any(each.geoms for each in bodies):
+            text = f'body "{bare[0]}": fusestatic with inertiafromgeom="true" drops its <inertial> for the shapes of'
+            raise RobotError(f'{name}: {text} bodies that are fixed to it; give fusestatic="false"')
 
 
 def _moves(body: Any) -> bool:
