@@ -8,8 +8,26 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from servonode.controllers import ServoLaw
 
 FLAGS = ("-O3", "-ffp-contract=off", "-shared", "-fPIC")
+DRIVER = """\
+from {law} import n_x, n_y, n_s, n_out, n_constants, law
+
+def laws(n: i64, x: f64[n_x], y: f64[n_y], c: f64[n_constants], K: f64[3, n_s, n_s], out: f64[n_out]) -> f64:
+    at = empty(n_x)
+    for j in range(n_x):
+        at[j] = x[j]
+    total = 0.0
+    for i in range(n):
+        at[0] = x[0] + i*1e-12
+        law(0.0, at, y, c, K, out)
+        total += out[0]
+    return total
+"""
 
 
 def options(doc: str | None) -> argparse.ArgumentParser:
@@ -46,3 +64,12 @@ def pin() -> None:
 def peak_mb() -> float:
     """The largest memory that this process has had [MB]."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def law_driver(law: "ServoLaw") -> Any:
+    """Evaluations of a law one after the other by a compiled loop: laws(n, x, y, c, K, out)."""
+    from servonode.definitions import cache
+
+    text = DRIVER.format(law=law.kernel.__name__)
+    drivers: Any = cache.load(cache.key_of("drivers", text), lambda: (text, b"{}"))[0]
+    return drivers.laws

@@ -23,11 +23,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from common import options, pin
+from common import law_driver, options, pin
 
 import servonode
 from servonode.controllers import ServoLaw
-from servonode.definitions import cache
 
 Array = npt.NDArray[np.float64]
 
@@ -49,20 +48,6 @@ LAWS = (
     (6, True, "six joints, 4 barriers, damped, with a posture"),
     (7, True, "seven joints, 40 rows, damped, with a posture"),
 )
-DRIVER = """\
-from {law} import n_x, n_y, n_s, n_out, n_constants, law
-
-def laws(n: i64, x: f64[n_x], y: f64[n_y], c: f64[n_constants], K: f64[3, n_s, n_s], out: f64[n_out]) -> f64:
-    at = empty(n_x)
-    for j in range(n_x):
-        at[j] = x[j]
-    total = 0.0
-    for i in range(n):
-        at[0] = x[0] + i*1e-12
-        law(0.0, at, y, c, K, out)
-        total += out[0]
-    return total
-"""
 
 
 @dataclass(frozen=True)
@@ -124,12 +109,6 @@ def loops(folder: Path, joints: int, posture: bool) -> tuple[servonode.Loop, ser
     return tuple(servonode.load(file, **stated, controller=controller | more) for more in (keeping, {}))  # type: ignore[return-value]
 
 
-def driver(law: ServoLaw) -> Any:
-    text = DRIVER.format(law=law.kernel.__name__)
-    drivers: Any = cache.load(cache.key_of("drivers", text), lambda: (text, b"{}"))[0]
-    return drivers.laws
-
-
 def seconds(run: Any, *arguments: Any) -> float:
     start = perf_counter()
     run(LOOP, *arguments)
@@ -141,7 +120,7 @@ def measured(kept: servonode.Loop, alone: servonode.Loop, law: ServoLaw) -> tupl
     other = alone.closed_loop.control.law  # type: ignore[union-attr]
     run, closed = kept.simulate(), kept.closed_loop
     states = np.column_stack([run.state[name] for name in closed.machine.description.state_names])
-    runs = [(driver(each), each, each.answer().out) for each in (law, other)]
+    runs = [(law_driver(each), each, each.answer().out) for each in (law, other)]
     how, times = [], []
     x = closed.start.copy()
     for i in np.linspace(0, len(states) - 1, STATES).astype(int):

@@ -15,29 +15,14 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from common import options, pin
+from common import law_driver, options, pin
 
 import servonode
 from servonode.controllers import ServoLaw
-from servonode.definitions import cache
 
 FOLDER = Path(__file__).parents[1] / "examples" / "mechanisms"
 MECHANISMS = ("four_bar_leg", "five_bar", "pantograph", "delta", "stewart", "spring_leg")
 STATES, LOOP, LOOPS = 20, 100, 9
-DRIVER = """\
-from {law} import n_x, n_y, n_s, n_out, n_constants, law
-
-def laws(n: i64, x: f64[n_x], y: f64[n_y], c: f64[n_constants], K: f64[3, n_s, n_s], out: f64[n_out]) -> f64:
-    at = empty(n_x)
-    for j in range(n_x):
-        at[j] = x[j]
-    total = 0.0
-    for i in range(n):
-        at[0] = x[0] + i*1e-12
-        law(0.0, at, y, c, K, out)
-        total += out[0]
-    return total
-"""
 
 
 @dataclass(frozen=True)
@@ -85,15 +70,14 @@ def law_us(loop: servonode.Loop, states: Any) -> float:
     """Microseconds of one evaluation of the law."""
     closed = loop.closed_loop
     law: ServoLaw = closed.control.law  # type: ignore[union-attr]
-    text = DRIVER.format(law=law.kernel.__name__)
-    drivers: Any = cache.load(cache.key_of("drivers", text), lambda: (text, b"{}"))[0]
+    laws = law_driver(law)
     out, x, worst = law.answer().out, closed.start.copy(), 0.0
     for i in np.linspace(0, len(states) - 1, STATES).astype(int):
         x[: states.shape[1]] = states[i]
         y, best = closed.goal(0.0), np.inf
         for _ in range(LOOPS):
             start = perf_counter()
-            drivers.laws(LOOP, x, y, law.c, law.K, out)
+            laws(LOOP, x, y, law.c, law.K, out)
             best = min(best, (perf_counter() - start) / LOOP)
         worst = max(worst, best)
     return 1e6 * worst

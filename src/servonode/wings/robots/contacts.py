@@ -74,14 +74,14 @@ def prepared(robot: Robot, contacts: Contacts) -> Robot:
     driven = {each.target for each in robot.actuators}
     strange = next((each for each in contacts.motors if each not in driven), None)
     if strange is not None:
-        text = f"[plant.robot] motors: {strange!r} is not a joint that a motor can drive; choose from"
+        text = f"[plant.robot] motors: {strange!r} is not a joint, tendon or site that a motor drives; choose from"
         raise RobotError(f"{robot.file.name}: {text} {', '.join(sorted(driven - base))}")
     following = {each.first for each in robot.loops if each.kind == "joint" and robot.motorless}  # by <mimic>
     kept = set(contacts.motors) or driven - base - following
     motors = tuple(
         each
         for each in robot.actuators
-        if each.target in (contacts.motors or kept) or (not contacts.motors and each.kind not in ("joint", "parent"))
+        if each.target in kept or (not contacts.motors and each.kind not in ("joint", "parent"))
     )
     return _in_angles(replace(robot, actuators=motors), contacts)
 

@@ -49,14 +49,11 @@ class RobotDefinition(FileDefinition):
         """The robot, and what is stated of its contacts; raises as `read`."""
         from servonode.wings.robots.contacts import Contacts
         from servonode.wings.robots.read import read
-        from servonode.wings.robots.robot import by_name
 
-        stated = {each.name: options.pop(each.name) for each in fields(Contacts) if each.name in options}
+        stated = {each.name: options[each.name] for each in fields(Contacts) if each.name in options}
         contacts = Contacts(**stated)
-        if contacts.wheels:
-            options = {"base": "planar"} | options
-        wheels = [contacts.wheels.get(name, "") for name in by_name(contacts.wheels, contacts.rollers)]
-        return read(self.file, **{"rolling": wheels} | options, held=bool(contacts.wheels or contacts.feet)), contacts
+        settings = {word: value for word, value in self._alone(options).items() if word not in stated}
+        return read(self.file, **settings, held=bool(contacts.wheels or contacts.feet)), contacts
 
     def states(self, name: str, *seen: Path) -> bool:  # noqa: ARG002
         return name in ("SOLIDS", "PARTS") or (name == "SERVOS" and self.file.suffix.lower() != ".urdf")

@@ -60,7 +60,7 @@ def alone(mujoco: ModuleType, robot: Robot, settings: Mapping[str, Any]) -> Any:
             spec.option.density = spec.option.viscosity = 0.0
         for each in spec.bodies if "gravcomp" in ignore else ():
             each.gravcomp = 0.0
-    fix_casters(spec, settings.get("casters", ()), robot.file.name)
+    fix_casters(mujoco, spec, settings.get("casters", ()), robot.file.name)
     fix_rollers(mujoco, spec, settings.get("rolling", ()))
     find_meshes(spec, robot.file)
     for each in (*spec.geoms, *spec.sites):

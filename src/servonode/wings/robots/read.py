@@ -54,7 +54,7 @@ def read(
         meshes = tuple((each.parent.name, files[each.meshname]) for each in spec.geoms if files.get(each.meshname))
         radii = tuple(_radii(mujoco, spec))
         lines = _unlimited(spec, text) + leave_out(mujoco, spec, file.name, ignore)
-        lines += fix_casters(spec, casters, file.name)
+        lines += fix_casters(mujoco, spec, casters, file.name)
         rollers = fix_rollers(mujoco, spec, rolling)
         lines += [
             f'joint "{name}": its wheel carries {len(own)} rollers, whose mass stays' for name, own in rollers.items()
@@ -179,37 +179,37 @@ def _set_base(spec: Any, text: FileText, base: str, file: Path) -> None:
     roots[0].add_joint(name="psi", type=mjtJoint.mjJNT_HINGE, axis=[0, 0, 1])
 
 
-def fix_casters(spec: Any, casters: Collection[str], name: str) -> list[str]:
+def fix_casters(mujoco: ModuleType, spec: Any, casters: Collection[str], name: str) -> list[str]:
     """Remove the joints of casters with what drives them; a line for each.
 
     Raises:
-        RobotError: one is no joint.
+        RobotError: one is no joint, or part of a tendon that pulls.
     """
     joints = {each.name: each for each in spec.joints}
     for each in casters:
         if each not in joints:
             text = f"casters: {each!r} is no joint of the file; choose from {', '.join(joints)}"
             raise RobotError(f"{name}: [plant.robot] {text}")
-        for tendon in [tendon for tendon in spec.tendons if "JOINT" in _wrapped(tendon, each)]:
-            driven = [
-                motor.name for motor in spec.actuators if motor.target == tendon.name and "TENDON" in str(motor.trntype)
-            ]
-            driven += [
-                loop.name
-                for loop in spec.equalities
-                if tendon.name in (loop.name1, loop.name2) and "TENDON" in str(loop.type)
-            ]
-            if driven or acts(tendon):
+        for tendon in [tendon for tendon in spec.tendons if _goes_by(mujoco, tendon, each)]:
+            if acts(tendon) or _is_used(mujoco, spec, tendon.name):
                 text = f'casters: {each!r} is part of the tendon "{tendon.name}"; remove it from one of them'
                 raise RobotError(f"{name}: [plant.robot] {text}")
             spec.delete(tendon)
-        _fix(spec, joints[each])
+        _fix(mujoco, spec, joints[each])
     return [f'joint "{each}": a caster does not move, its mass stays' for each in casters]
 
 
-def _wrapped(tendon: Any, name: str) -> str:
-    """The kinds of what a tendon goes through that has this name."""
-    return " ".join(str(part.type) for part in tendon.path if part.target is not None and part.target.name == name)
+def _goes_by(mujoco: ModuleType, tendon: Any, joint: str) -> bool:
+    """Whether a joint is part of a tendon."""
+    joints = [each.target for each in tendon.path if each.type == mujoco.mjtWrap.mjWRAP_JOINT]
+    return any(each.name == joint for each in joints)
+
+
+def _is_used(mujoco: ModuleType, spec: Any, tendon: str) -> bool:
+    """Whether a motor or an equality is of a tendon."""
+    motors = [each.target for each in spec.actuators if each.trntype == mujoco.mjtTrn.mjTRN_TENDON]
+    loops = [(each.name1, each.name2) for each in spec.equalities if each.type == mujoco.mjtEq.mjEQ_TENDON]
+    return tendon in (*motors, *(name for names in loops for name in names))
 
 
 def fix_rollers(mujoco: ModuleType, spec: Any, rolling: Collection[str]) -> dict[str, list[str]]:
@@ -219,19 +219,20 @@ def fix_rollers(mujoco: ModuleType, spec: Any, rolling: Collection[str]) -> dict
         rollers = [each for each in wheel.parent.find_all(mujoco.mjtObj.mjOBJ_JOINT) if each.parent != wheel.parent]
         found |= {wheel.name: [each.parent.name for each in rollers]} if rollers else {}
         for each in rollers:
-            _fix(spec, each)
+            _fix(mujoco, spec, each)
     return found
 
 
-def _fix(spec: Any, joint: Any) -> None:
+def _fix(mujoco: ModuleType, spec: Any, joint: Any) -> None:
     """Remove a joint with what drives it."""
-    of_joints = [loop for loop in spec.equalities if str(loop.type).endswith("JOINT")]
-    follows = [loop for loop in of_joints if loop.name1 == joint.name]  # by <mimic>, or a gear
-    on_joints = [each for each in spec.actuators if "JOINT" in str(each.trntype)]
-    for also in [*follows, *(motor for motor in on_joints if motor.target == joint.name)]:
-        spec.delete(also)
-    for leads in [loop for loop in of_joints if loop.name2 == joint.name and loop not in follows]:
+    on_joints = (mujoco.mjtTrn.mjTRN_JOINT, mujoco.mjtTrn.mjTRN_JOINTINPARENT)
+    loops = [each for each in spec.equalities if each.type == mujoco.mjtEq.mjEQ_JOINT]
+    follows = [each for each in loops if each.name1 == joint.name]  # by <mimic>, or a gear
+    motors = [each for each in spec.actuators if each.trntype in on_joints and each.target == joint.name]
+    for leads in [each for each in loops if each.name2 == joint.name and each not in follows]:
         leads.name2 = ""  # it stays where it is
+    for also in (*follows, *motors):
+        spec.delete(also)
     spec.delete(joint)
 
 

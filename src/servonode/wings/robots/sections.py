@@ -57,8 +57,8 @@ class RobotKeys(AddedSection, frozen=True):
     motors: Annotated[
         list[str],
         key(
-            "the joints whose motors are inputs (absent: all that an MJCF file has; of a URDF all but its base's and "
-            "`<mimic>`)"
+            "the joints, tendons or sites whose motors are inputs (absent: all that an MJCF file has; of a URDF all "
+            "but its base's and `<mimic>`)"
         ),
     ] = []
     independent: Annotated[
