@@ -15,6 +15,7 @@ from servonode.kernels.c99 import TranslationError, c_number, comment, function_
 from servonode.kernels.language import parse
 from servonode.kernels.library import library_text
 from servonode.kernels.native import Kernel
+from servonode.mechanics.computed import TREE_SIZES
 from servonode.mechanics.emit import HEADER
 from servonode.mechanics.linear_solve import solves
 
@@ -389,7 +390,7 @@ def test_a_tree_of_bodies_has_the_bits_of_the_compiled_one(
     compiled: Callable[..., Any], rng: np.random.Generator
 ) -> None:
     given = "def parent(k: i64) -> i64:\n    return k - 1\n\n\ndef first(k: i64) -> i64:\n    return k - 1\n\n\n"
-    text = given + library_text("tree", {}, {"n_nodes": 4, "n_two": 8, "n_nine": 36, "n_motions": 3})
+    text = given + library_text("tree", {}, TREE_SIZES | {"n_nodes": 4, "n_two": 8, "n_nine": 36, "n_motions": 3})
     places, constants = rng.normal(size=(4, 12)), rng.uniform(0.1, 1, 3 + 40 + 21)
     found = np.zeros((2, 3))
     for run, out in zip((compiled(text, "tree_accelerations"), by_llvm(text).tree_accelerations), found, strict=True):

@@ -6,9 +6,11 @@ import pytest
 
 from servonode.kernels.language import KernelError, parse
 from servonode.kernels.library import FOLDER, library_text
+from servonode.mechanics.computed import TREE_SIZES
 
 WORDS = (FOLDER / "names.pyi").read_text()
 SIZES = {name: i + 2 for i, name in enumerate(re.findall(r"^class (\w+)\(metaclass=Size\)", WORDS, re.M))}
+SIZES |= TREE_SIZES
 SIZES |= dict.fromkeys(re.findall(r"^(\w+): int", WORDS, re.M), 0)
 SIZES |= dict.fromkeys(re.findall(r"^(\w+): bool", WORDS, re.M), 1)
 TEXTS = sorted(each.stem for each in FOLDER.glob("*.py") if each.stem != "__init__")

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Expr = Any
 Matrix = Any  # of sympy
 LEAST = 20  # motions from which on a tree is computed so
+TREE_SIZES = {"n_axes": 3, "n_pose": 12, "n_inertia": 10, "one": 1}  # of what a tree of any size computes
 
 
 class Computed(Auxiliary):
@@ -188,8 +189,7 @@ class TreeData:
         ahead = [sum(counts[:k]) - k for k in range(n + 1)]
         shifts = "".join(f"    if k >= {k}:\n        return k + {ahead[k]}\n".replace("+ -", "- ")
                          for k in range(n, 0, -1) if ahead[k] != ahead[k - 1])  # fmt: skip
-        sizes = {"n_nodes": n, "n_two": 2 * n, "n_nine": 9 * n, "n_motions": len(self.motions)}
-        sizes |= {"n_axes": 3, "n_pose": 12, "n_inertia": 10, "one": 1}
+        sizes = TREE_SIZES | {"n_nodes": n, "n_two": 2 * n, "n_nine": 9 * n, "n_motions": len(self.motions)}
         given = f"def parent(k: i64) -> i64:\n{branches}    return k - 1\n\n\n"
         given += f"def first(k: i64) -> i64:\n{shifts}    return k\n\n\n"
         return given + library_text("tree", {}, sizes)
