@@ -58,6 +58,7 @@ class Case:
 
 SPEEDS = {"turn": 2.2, "shoulder": 2.2, "roll": 2.5, "elbow": 2.5, "twist": 3.0, "bend": 3.0, "flange": 3.0}
 TORQUES = {"turn": 11.0}
+FEET = ("front_left", "front_right", "hind_left", "hind_right")
 CASES = {
     "cart": Case(
         tuple({"target": {"X": text}} for text in ("2*sin(4*t)", "3*sin(7*t)", "-3*sin(11*t)", "4*sin(15*t)")),
@@ -96,7 +97,7 @@ CASES = {
         ),
         {"s": 0.4, "l": 0.4, "theta": 0.19, "s_dot": 0.5, "l_dot": 0.5, "theta_dot": 0.5},
         {"swing": 0.2, "obstacle": 1.85},
-        {"controller.predictor": False},  # its law has states of its own
+        {"controller.predictor": False, "controller.limits": "keep", "plant.safety.limit.F": 150.0},
         checked=True,
     ),
     "arm": Case(
@@ -121,9 +122,8 @@ CASES = {
         ),
         {"x": 0.1, "y": 0.15, "z": 0.05, "yaw": 0.2, "pitch": 0.2, "roll": 0.2}
         | {"x_dot": 0.4, "y_dot": 0.4, "z_dot": 0.4, "yaw_dot": 0.5, "pitch_dot": 0.5, "roll_dot": 0.5},
-        dict.fromkeys(("front_left", "front_right", "hind_left", "hind_right"), 100.0)
-        | {"legs": 0.1, "height": 0.1, "side": 0.08},
-        {},
+        dict.fromkeys(FEET, 100.0) | {"legs": 0.1, "height": 0.1, "side": 0.08},
+        {f"plant.safety.limit.{foot}_hip_motor": 4.0 for foot in FEET},
         checked=True,
     ),
 }  # fmt: skip

@@ -8,9 +8,11 @@ import pytest
 
 import servonode
 from servonode.closed_loop.launch_error import LaunchError
+from tests.helpers.extras import needs_mujoco
 from tests.helpers.refusals import command
 from tests.helpers.robots import ARM, machine_of
 
+needs_mujoco()
 GOALS = {"pan": "pan - 1.5*sin(2*t)", "lift": "left_lift - 3*(1 - cos(2*t))"}
 MJCF = """<mujoco><worldbody><body><joint name="a" type="hinge" axis="0 1 0" range="-60 60"/>
 <inertial pos="0.2 0 0" mass="1" diaginertia="0.1 0.1 0.1"/></body></worldbody>

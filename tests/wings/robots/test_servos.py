@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import mujoco
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -13,10 +12,10 @@ from servonode.arrays import Array
 from servonode.closed_loop.launch_error import LaunchError
 from servonode.plants.drivers.device import DevicePlant
 from servonode.wings.robots.read import read
-from tests.helpers.extras import needs_mujoco
+from tests.helpers.extras import NO_MUJOCO
 from tests.helpers.robots import machine_of
 
-needs_mujoco()
+mujoco = pytest.importorskip("mujoco", reason=NO_MUJOCO)
 ARM = """<mujoco model="arm"><option timestep="0.001"/><worldbody><body name="a" pos="0 0 1">
 <joint name="a" axis="0 1 0" damping="0.1"/><inertial pos="0.2 0 0.02" mass="2" diaginertia="0.02 0.03 0.03"/>
 <body name="b" pos="0.4 0 0"><joint name="b" axis="0 1 0"/>

@@ -13,8 +13,7 @@ from servonode.wings.robots.joint_states import JointStates
 from servonode.wings.robots.model import model
 from servonode.wings.robots.read import read
 from tests.helpers.extras import needs_mujoco
-from tests.helpers.robots import machine_of, mujoco_model
-from tests.wings.robots.test_right_or_refused import (
+from tests.helpers.mjcf import (
     body,
     hard_accelerations,
     hinge,
@@ -23,6 +22,7 @@ from tests.wings.robots.test_right_or_refused import (
     own_accelerations,
     written,
 )
+from tests.helpers.robots import machine_of, mujoco_model
 
 needs_mujoco()
 SITES = '<site name="s1" pos=".1 .2 .3" euler="20 30 40"/><site name="s2" pos="-.1 .2 .3"/>'
