@@ -1,6 +1,8 @@
 """Numbers of a run in progress: which may change, how new ones are judged, from which step they act, what replays."""
 
 import math
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,10 @@ from servonode.bus.topology import CONTROLLER, PLANT, SET
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.parameters import judged, numbers_of, parameter, parameters_of
 from servonode.nodes.node import Change, ChangedParameters
+from servonode.operator import run_parameters
+from servonode.operator.run_parameters import RunParameters
 
+CART = Path(__file__).resolve().parents[2] / "examples" / "kept" / "cart.toml"
 LOOPS = ("trailer_circle", "trailer_pursuit", "sphero_circle", "sphero_line", "snowboarder_curve", "sphero_tilt")
 
 
@@ -70,3 +75,27 @@ def test_what_may_change_has_its_node_unit_and_range() -> None:
     assert not [key for key in found if "travel" in key]
     assert parameter(loop_of("trailer_estimated"), "controller.gains.lambda").node == CONTROLLER
     assert judged(loop_of("trailer_circle"), {}, {"controller.gains.lambda_phi": 80.0}).control is not None
+
+
+def test_a_limit_that_is_lowered_reaches_the_law_that_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, sent = servonode.load(CART).closed_loop, dict[str, Change]()
+
+    def ask(_: Any, node: str, verb: str, **arguments: Any) -> dict[str, Any]:
+        if verb == SET:
+            change = ChangedParameters(loop, node).read(arguments)
+            assert isinstance(change, Change)
+            sent[node] = change
+        return {"revision": 0, "values": {}, "k": 0, "t": 0.0}
+
+    found = SimpleNamespace(registry={"nodes": [PLANT, CONTROLLER]})
+    monkeypatch.setattr(run_parameters, "find_run", lambda _: found)
+    monkeypatch.setattr(run_parameters, "stored_closed_loop", lambda _: loop)
+    monkeypatch.setattr(run_parameters, "ask", ask)
+    assert loop.control is not None
+    before = loop.control.law.numbers()
+    most = loop.safety.limits.value[0]
+    RunParameters().change({f"plant.safety.limit.{loop.machine.description.input_names[0]}": most / 2})
+    after = loop.control.law.with_numbers(np.array(sent[CONTROLLER].numbers)[: len(before)]).numbers()
+    assert sent[PLANT].numbers[0] == most / 2
+    assert sorted(after[after != before]) == [-most / 2, most / 2]
+    assert isinstance(ChangedParameters(loop, PLANT).read({"values": {}, "numbers": [], "revision": 0}), str)

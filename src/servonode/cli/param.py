@@ -159,7 +159,8 @@ def _change(run: "RunParameters", values: Mapping[str, float], as_json: bool) ->
         click.echo(json.dumps({each.node: {"k": each.k, "t": each.t, "values": each.values} for each in acting}))
         return
     for each in acting:
-        text = ", ".join(f"{key} = {_shown(value)}" for key, value in each.values.items())
+        shown = (f"{key} = {_shown(value)}" for key, value in each.values.items())
+        text = ", ".join(shown) or "what the law takes of it"
         click.echo(f"{text}: from step {each.k} on, t = {each.t:.6g} s ({each.node})")
 
 

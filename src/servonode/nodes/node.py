@@ -25,7 +25,7 @@ from servonode.bus import (
 )
 from servonode.bus.durations import Clock
 from servonode.bus.messages import EXACT, MOST_NUMBERS
-from servonode.bus.topology import GET, NODES, PLANT, SET
+from servonode.bus.topology import CONTROLLER, GET, NODES, PLANT, SET
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.parameters import parameters_of
 from servonode.nodes.fault_ladder import Fault
@@ -58,7 +58,13 @@ class ChangedParameters:
     def read(self, arguments: Mapping[str, Any]) -> Change | str:
         """The change that a request asks for; a text says why it is refused."""
         values, numbers, revision = (arguments.get(name) for name in ("values", "numbers", "revision"))
-        if not (isinstance(values, dict) and values and isinstance(numbers, list) and len(numbers) <= MOST_NUMBERS):
+        follows = self._node == CONTROLLER  # whose numbers may follow from values of the plant
+        if not (
+            isinstance(values, dict)
+            and (values or follows)
+            and isinstance(numbers, list)
+            and len(numbers) <= MOST_NUMBERS
+        ):
             return f"give values by key, and at most {MOST_NUMBERS} numbers"
         for key, value in values.items():
             known = self._known.get(key)

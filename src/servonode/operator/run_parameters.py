@@ -10,7 +10,7 @@ import numpy as np
 
 from servonode.bus import BusError
 from servonode.bus.messages import LARGEST
-from servonode.bus.topology import GET, NODES, PLANT, SET
+from servonode.bus.topology import CONTROLLER, GET, NODES, PLANT, SET
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import launch_of_table
 from servonode.closed_loop.parameters import Parameter, judged, numbers_of, parameter, parameters_of
@@ -89,6 +89,8 @@ class RunParameters:
             by_node.setdefault(self.node_of(key), {})[key] = value
         states = self._states()
         new = judged(self.closed_loop, self._changed(states), values)
+        if PLANT in by_node and CONTROLLER in states and new.control and new.control.law.description.limited:
+            by_node.setdefault(CONTROLLER, {})  # whose law keeps the limits
         acting: list[Acting] = []
         for node in sorted(by_node, key=lambda each: each != PLANT):  # which alone refuses what was judged to be good
             try:
