@@ -105,9 +105,21 @@ def test_the_full_form_is_that_of_what_is_written_out(both: tuple[Machine, Machi
     for x, u in states(written):
         for a, b in zip(written.full(0.0, x, u), looped.full(0.0, x, u), strict=True):
             assert_allclose(b, a, rtol=1e-11, atol=1e-11)
-        a, b = written.matrices(0.0, x), looped.matrices(0.0, x)
+        M, N = written.matrices(0.0, x), looped.matrices(0.0, x)
         for name in ("M", "h", "B"):
-            assert_allclose(getattr(b, name), getattr(a, name), rtol=1e-12, atol=1e-12)
+            assert_allclose(getattr(N, name), getattr(M, name), rtol=1e-12, atol=1e-12)
+
+
+def test_trees_that_differ_in_a_place_alone_have_entries_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trees, "LEAST", 1)
+    q, p = (coordinate(name, f"joint {name}", "rad") for name in "qp")
+    first = link("first", joints=[hinge(q)], mass=M1)
+    found = [
+        tree([first, link("second", "first", position=(far, 0, 0), joints=[hinge(p)], mass=M1, centre=(1, 0, 0))])
+        for far in (1, 2)
+    ]
+    one, other = (each.data.entries("tree_mass") for each in found if each.data)
+    assert one[0, 0] != other[0, 0]
 
 
 def test_an_entry_has_a_definition_where_one_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

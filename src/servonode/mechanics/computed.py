@@ -75,7 +75,7 @@ class Call:
 
     @cached_property
     def digest(self) -> str:
-        return digest(sympy.Tuple(*self.tree.rows, *map(sympy.Integer, self.tree.parents), *self.inputs))
+        return digest(sympy.Tuple(sympy.Symbol(self.tree.digest), *self.inputs))
 
     @cached_property
     def symbols(self) -> frozenset[Expr]:
@@ -177,6 +177,11 @@ class TreeData:
     def fixed(self) -> frozenset[Expr]:
         """The symbols of coordinates and parameters."""
         return frozenset[Expr]().union(*(symbols_of(sympy.sympify(each)) for each in (*self.places, *self.rows)))
+
+    @cached_property
+    def digest(self) -> str:
+        """What no other tree has."""
+        return digest(sympy.Tuple(*self.places, *self.rows, *map(sympy.Integer, self.parents), *self.motions))
 
     @cached_property
     def text(self) -> str:

@@ -196,30 +196,28 @@ def groups(
     Raises:
         ModelError: some rows determine fewer coordinates than there are rows.
     """
-    left, unknown = list(stated), list(dependent)
+    within = [frozenset(q for q in dependent if q.rate in symbols_of(row)) for _, row in stated]
+    left, known = list(range(len(stated))), frozenset[Coordinate]()
     while left:
-        rows = min((_closed(row, left, unknown) for row in left), key=len)
-        own = [q for q in unknown if any(q.rate in symbols_of(row) for _, row in rows)]
+        unknown = [each - known for each in within]
+        rows = min((_closed(i, left, unknown) for i in left), key=len)
+        own = frozenset[Coordinate]().union(*(unknown[i] for i in rows))
         if len(own) != len(rows):
-            names = ", ".join(name for name, _ in rows)
+            names = ", ".join(stated[i][0] for i in rows)
             text = (
                 f"{what}: the constraints {names} contain {len(own)} of the dependent coordinates and must determine "
             )
             raise ModelError(f"{text}{len(rows)}; choose other independent= coordinates", place)
-        yield rows, own
-        left = [row for row in left if row not in rows]
-        unknown = [q for q in unknown if q not in own]
+        yield [stated[i] for i in rows], [q for q in dependent if q in own]
+        left, known = [i for i in left if i not in rows], known | own
 
 
-def _closed(first: Row, left: Sequence[Row], unknown: Sequence[Coordinate]) -> list[Row]:
+def _closed(first: int, left: Sequence[int], unknown: Sequence[frozenset[Coordinate]]) -> list[int]:
     """Rows from `first` on, added where they bring the fewest unknowns, until there are as many as unknowns."""
-    rows = [first]
-
-    def unknowns(more: Sequence[Row]) -> int:
-        return sum(any(q.rate in symbols_of(row) for _, row in more) for q in unknown)
-
-    while unknowns(rows) > len(rows) and len(rows) < len(left):
-        rows.append(min((row for row in left if row not in rows), key=lambda row: unknowns([*rows, row])))
+    rows, own = [first], unknown[first]
+    while len(own) > len(rows) and len(rows) < len(left):
+        rows.append(min((i for i in left if i not in rows), key=lambda i: len(own | unknown[i])))
+        own |= unknown[rows[-1]]
     return rows
 
 

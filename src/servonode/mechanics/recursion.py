@@ -60,10 +60,15 @@ class Recursion:
     @cached_property
     def places(self) -> list[tuple[Turn, Vector]]:
         """Rotation and origin of each node in the ground's axes."""
-        found: list[tuple[Turn, Vector]] = [(UNIT, ZERO)]
-        for node in self.nodes[1:]:
-            R, p = found[node.parent]
-            found.append((_named_rows(product(R, node.R)), _named(add(p, rotated(R, node.p)))))
+        return list(self.places_seen_from(0).values())
+
+    def places_seen_from(self, start: int) -> dict[int, tuple[Turn, Vector]]:
+        """Rotation and origin of a node, and of each that hangs on it, in its axes."""
+        found: dict[int, tuple[Turn, Vector]] = {start: (UNIT, ZERO)}
+        for i, node in enumerate(self.nodes):
+            if node.parent in found and i > start:
+                R, p = found[node.parent]
+                found[i] = _named_rows(product(R, node.R)), _named(add(p, rotated(R, node.p)))
         return found
 
     @cached_property

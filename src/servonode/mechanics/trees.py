@@ -1,6 +1,6 @@
 """Kinematic trees: links that joints join, for machines that are derived by recursion (`recursion`)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -148,6 +148,28 @@ class Tree(Stated):
         world = self.data.entries("tree_world")[node, :]
         R, p = world[:, :9].reshape(3, 3), world[:, 9:].T
         return p + R * sympy.Matrix(at), R * sympy.Matrix(turn)
+
+    def joined(self, *names: str) -> tuple[str, list[tuple[sympy.MatrixBase, sympy.MatrixBase]]]:
+        """The last link on which all of these links and frames hang, and their positions and rotations in its axes.
+
+        The name is empty for the ground, and may be so among `names`.
+        """
+        held = [self._held[name] if name else (0, recursion.UNIT, recursion.ZERO) for name in names]
+        above = [list(self._above(node)) for node, _, _ in held]
+        last = max(set(above[0]).intersection(*above))
+        seen, found = self.recursion.places_seen_from(last), []
+        for node, turn, at in held:
+            R, p = seen[node]
+            position = [named(entry) for entry in recursion.add(p, recursion.times(R, at))]
+            found.append((sympy.Matrix(position), sympy.Matrix(recursion.product(R, turn)).applyfunc(named)))
+        return next((each.name for each in self.links if last and self._held[each.name][0] == last), ""), found
+
+    def _above(self, node: int) -> Iterator[int]:
+        """A node and those on which it hangs."""
+        while node:
+            yield node
+            node = self.recursion.nodes[node].parent
+        yield 0
 
     @cached_property
     def recursion(self) -> Recursion:

@@ -216,30 +216,22 @@ def loop_constraints(
         if loop.kind in ("joint", "tendon"):
             yield _coupled(loop, travels if loop.kind == "joint" else lengths)
             continue
-        (p, R), (r, S) = (_placed(tree, name) for name in (loop.first, loop.second))
+        link, ((p, R), (r, S)) = tree.joined(*(each and identifier(each) for each in (loop.first, loop.second)))
         if loop.kind == "connect":
             here, there = (_column(place) for place in loop.places)
-            yield from _points(identifier(loop.name), p + R * here - r - S * there)
+            yield from _points(identifier(loop.name), p + R * here - r - S * there, link and f" of {link}")
             continue
         position, quaternion = loop.places
         turned = rotation_of(quaternion)
-        yield from _points(identifier(loop.name), p + R * _column(position) - r)
+        yield from _points(identifier(loop.name), p + R * _column(position) - r, link and f" of {link}")
         yield from _axes(identifier(loop.name), R * sympy.Matrix(3, 3, [exact(each) for each in turned.flat]), S)
-
-
-def _placed(tree: Tree, name: str) -> tuple[Matrix, Matrix]:
-    """Position and rotation of a body; of the ground, whose name is empty, too."""
-    if not name:
-        return sympy.zeros(3, 1), sympy.eye(3)
-    located = tree[identifier(name)]
-    return located.position, located.rotation
 
 
 def _column(entries: tuple[float, ...]) -> Matrix:
     return sympy.Matrix([exact(each) for each in entries])
 
 
-def _points(name: str, gap: Matrix) -> Iterator[Constraint]:
+def _points(name: str, gap: Matrix, of: str) -> Iterator[Constraint]:
     """Two points that stay together; what depends on no coordinate must be closed by itself.
 
     Raises:
@@ -247,7 +239,8 @@ def _points(name: str, gap: Matrix) -> Iterator[Constraint]:
     """
     for axis, entry in zip(AXES, gap, strict=True):
         if _moves(entry):
-            yield constraint(f"{name}_force_{axis}", f"force of the loop {name} on its first body along {axis}", entry)
+            text = f"force of the loop {name} on its first body along {axis}{of}"
+            yield constraint(f"{name}_force_{axis}", text, entry)
         elif abs(entry) > CLOSED:
             raise RobotError(f"loop {name}: its ends are {float(entry):.3g} m apart along {axis} at every pose")
 
