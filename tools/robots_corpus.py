@@ -239,7 +239,7 @@ def _derived(file: Path, ignore: list[str]) -> Result:
     found = {"n": len(machine.description.velocities), "seconds": round(time.process_time() - begun, 1), "miss": None}
     if seen:
         largest = max(judge.LEAST, *(abs(each.expected).max(initial=0.0) for each in seen))
-        found["miss"] = float(max(each.missed for each in seen) / largest)
+        found["miss"] = float(max(each.missed.max(initial=0.0) for each in seen) / largest)
     return found
 
 

@@ -91,7 +91,8 @@ class RobotDefinition(FileDefinition):
         """The settings of a robot without what holds it beside loops; rolling: an argument of `read`."""
         from servonode.wings.robots.robot import by_name
 
-        alone = {word: value for word, value in settings.items() if word not in HOLDING}
+        more = ("independent",) if any(word in settings for word in HOLDING) else ()  # of what is left then
+        alone = {word: value for word, value in settings.items() if word not in (*HOLDING, *more)}
         if wheels := settings.get("wheels"):
             alone = {"base": "planar"} | alone
             alone["rolling"] = [wheels.get(name, "") for name in by_name(wheels, settings.get("rollers"))]

@@ -40,11 +40,11 @@ MADE = (  # by the compiler of others, or where they stand
 LISTED = {
     "": "body_mocapid body_margin body_contype body_conaffinity site_type site_size site_rgba site_group site_matid "
     "site_dataid jnt_group jnt_plasticadr tendon_plasticadr tendon_group tendon_matid tendon_width tendon_rgba "
-    "opt.jacobian opt.solver vis jnt_actgravcomp "
+    "opt.jacobian opt.solver vis jnt_actgravcomp tree_sleep_policy "
     "actuator_dynprm actuator_actlimited actuator_actrange actuator_actearly",
     "solref and solimp of limits, friction and loops": "jnt_solref jnt_solimp jnt_margin dof_solref dof_solimp "
     "eq_solref eq_solimp tendon_solref_lim tendon_solimp_lim tendon_solref_fri tendon_solimp_fri tendon_margin",
-    "sleep": "tree_sleep_policy opt.sleep_tolerance",
+    "sleep": "opt.sleep_tolerance",
     "user data": "body_user jnt_user site_user tendon_user actuator_user",
     "settings of contacts": "opt.impratio opt.cone opt.o_margin opt.o_solref opt.o_solimp opt.o_friction "
     "opt.noslip_tolerance opt.noslip_iterations opt.ccd_tolerance opt.ccd_iterations opt.sdf_initpoints "

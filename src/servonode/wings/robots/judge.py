@@ -12,6 +12,7 @@ from copy import copy
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 from scipy.linalg import null_space
@@ -19,20 +20,22 @@ from scipy.linalg import null_space
 from servonode.arrays import Array
 from servonode.mechanics.equilibrium import closed
 from servonode.mechanics.machine import Machine
+from servonode.plants.servos import input_of
 from servonode.wings.robots.fields import unread
 from servonode.wings.robots.file_text import RobotError
 from servonode.wings.robots.joint_states import JointStates, joints_of, named, to_spin, to_spin_rate
 from servonode.wings.robots.mesh_files import find_meshes
 from servonode.wings.robots.model import SMOOTH
 from servonode.wings.robots.mujoco_robot import driven
-from servonode.wings.robots.numbers import FREE, SLIDE
-from servonode.wings.robots.read import fix_casters, fix_rollers, import_mujoco, in_one_line, opened
-from servonode.wings.robots.robot import Robot
+from servonode.wings.robots.numbers import FREE, NO_GRAVITY, SLIDE
+from servonode.wings.robots.read import check_mass_matrix, fix_casters, fix_rollers, import_mujoco, in_one_line, opened
+from servonode.wings.robots.robot import Robot, identifier
 from servonode.wings.robots.unsupported import leave_out
 
-STATES = 20
-MOST = 1e-9  # of the largest acceleration, by which the machine may miss MuJoCo's
-LEAST = 1e-3  # rad/s^2, m/s^2; the largest acceleration where all are smaller
+STATES, POSES = 20, 2
+MOST = 1e-9  # of what an acceleration usually is, by which the machine may miss MuJoCo's
+LITTLE = 1e-12  # of the largest acceleration at a state, by which any may
+LEAST = 1e-3  # rad/s^2, m/s^2; what an acceleration usually is, where it is less
 ROUNDING, SPREAD = 1e-15, 100.0  # of positions; as many times as MuJoCo's accelerations change with it is no miss
 APART = 1e-8  # m, rad, m/s, rad/s; by which a closed loop may be open
 RANK = 1e-9  # of rows, by their singular values
@@ -41,6 +44,8 @@ NEAR = (0.6, 0.2, 0.05)  # rad, m; how far states are from the start, less where
 PUSH = 10.0  # rad/s^2, m/s^2; the largest acceleration by an input
 STEP = 0.01  # s, of the differences along a motion whose fastest velocity is 1
 EIGHTH = (4 / 5, -1 / 5, 4 / 105, -1 / 280)  # of central differences
+ENDLESS = 1e8  # N, N m; more than any range, and less than MuJoCo takes for an error
+Stated = tuple[str, float | None, float | None]  # what it is, the number of the machine and of the file; None: no limit
 SEEN = ("keys", "sensors", "skins", "materials", "textures")  # moves nothing, and may need files or what is removed
 
 
@@ -62,6 +67,9 @@ def alone(mujoco: ModuleType, robot: Robot, settings: Mapping[str, Any]) -> Any:
             each.gravcomp = 0.0
     fix_casters(mujoco, spec, settings.get("casters", ()), robot.file.name)
     fix_rollers(mujoco, spec, settings.get("rolling", ()))
+    rules, compiler = mujoco.mjtInertiaFromGeom, spec.compiler
+    if text.format == "urdf" and compiler.inertiafromgeom == rules.mjINERTIAFROMGEOM_AUTO:  # only <inertial> counts
+        compiler.inertiafromgeom = rules.mjINERTIAFROMGEOM_FALSE
     find_meshes(spec, robot.file)
     for each in (*spec.geoms, *spec.sites):
         each.material = ""
@@ -83,24 +91,36 @@ def looked_over(robot: Robot, settings: Mapping[str, Any]) -> tuple[str, ...]:
     mujoco = import_mujoco()
     try:
         model = alone(mujoco, robot, settings)
-        return tuple(unread(mujoco, model, settings.get("ignore", ())))
+        lines = unread(mujoco, model, settings.get("ignore", ()))
     except RobotError as error:
         raise RobotError(f"{robot.file.name}: {error}") from None
     except ValueError as error:
         return (f"not compared with MuJoCo, which does not compile the file by itself: {in_one_line(str(error))}",)
+    if reason := _immovable(robot):
+        lines.append(f"not compared with MuJoCo, for without what holds it: {reason}")
+    return tuple(lines)
 
 
 def judged(robot: Robot, machine: Callable[[], Machine], settings: Mapping[str, Any]) -> str:
-    """Why a machine is not that of the robot's file, in one line; empty: it is, or one of both cannot be without what
-    holds the robot beside loops.
+    """Why a machine is not that of the robot's file, in one line; empty: it is, or `looked_over` says that they cannot
+    be compared.
     """
     mujoco = import_mujoco()
     try:
         model = alone(mujoco, robot, settings)
-        found = machine()
     except ValueError:
         return ""
-    return _Judge(mujoco, robot, found, model).verdict()
+    return "" if _immovable(robot) else _Judge(mujoco, robot, machine(), model).verdict()
+
+
+def _immovable(robot: Robot) -> str:
+    """Why a robot has no equations without what holds it beside loops; empty: it has."""
+    try:
+        if not robot.loops:
+            check_mass_matrix(robot)
+    except RobotError as error:
+        return str(error)
+    return ""
 
 
 @dataclass(frozen=True)
@@ -115,8 +135,8 @@ class _Compared:
     J: Array
 
     @property
-    def missed(self) -> float:
-        return float(np.abs(self.own - self.expected).max(initial=0.0))
+    def missed(self) -> Array:
+        return np.abs(self.own - self.expected)
 
 
 class _Judge:
@@ -128,7 +148,9 @@ class _Judge:
     def __init__(self, mujoco: ModuleType, robot: Robot, machine: Machine, model: Any) -> None:
         self.mujoco, self.robot, self.machine = mujoco, robot, machine
         described = machine.description
-        self.model, self.names = _without_limits(mujoco, model), described.state_names
+        self.names, self.model, self.clamped = described.state_names, *_without_limits(mujoco, model)
+        servos = [model.actuator(each.name).id for each in robot.actuators if each.servo]
+        self.clamped.actuator_ctrllimited[servos] = 0  # whose input is their force
         self.data, self.other = mujoco.MjData(self.model), mujoco.MjData(self.model)
         self.joints, self.states = joints_of(self.data, self.model), JointStates(robot, machine)
         self.named = named(robot, described.coordinates)
@@ -137,14 +159,18 @@ class _Judge:
         self.quaternions = [[self.names.index(name) for name in each[-4:]] for each in turning]
         self.rng = np.random.default_rng(0)
         self.drives = {name: int(model.actuator_ctrladr[i]) for i, name in driven(model, described.input_names).items()}
-        slides = [kind == SLIDE or (kind == FREE and at < 3) for kind, at in self._kinds()]
+        kinds = ((model.jnt_type[i], k - model.jnt_dofadr[i]) for k, i in enumerate(model.dof_jntid))
+        slides = [kind == SLIDE or (kind == FREE and at < 3) for kind, at in kinds]
         self.smooth = np.where(slides, SMOOTH["slide"], SMOOTH["hinge"])
 
     def verdict(self) -> str:
         if text := self._named_alike():
             return text
-        pushes, found = self._pushes(), list[_Compared]()
-        for x in self._states_of():
+        states, found = list(self._states_of()), list[_Compared]()
+        if not states:
+            return "no state near its start can be reached, so nothing says whether its equations are right"
+        pushes = self._pushes(states)
+        for x in states:
             u = pushes * self.rng.uniform(-1, 1, self.machine.n_inputs)
             a, J = self._accelerations(x, u)
             if text := self._held(J):
@@ -152,14 +178,21 @@ class _Judge:
             T, rest = self._motions()
             own = self.machine.derivatives(0.0, x, u)[self.velocities]
             found.append(_Compared(x, u, own, T @ a + rest, T, J))
-        if not found:
-            return "no state near its start closes its loops, so nothing says whether its equations are right"
-        largest = max(LEAST, *(np.abs(each.expected).max(initial=0.0) for each in found))
-        worst = max(found, key=lambda each: each.missed if np.isfinite(each.missed) else np.inf)
-        if worst.missed <= MOST * largest or worst.missed <= MOST * largest + SPREAD * self._spread(worst):
-            return ""
-        text = f"its accelerations miss MuJoCo's of the file by {worst.missed / largest:.2g} of the largest"
+        sizes = np.abs([each.expected for each in found])
+        usual = np.maximum(LEAST, np.median(sizes, axis=0))
+        allowed = np.maximum(MOST * usual, LITTLE * sizes.max(axis=1, initial=0.0)[:, None])
+        wrong = [each for each, most in zip(found, allowed, strict=True) if self._misses(each, most)]
+        if not wrong:
+            return self._stated_alike(states[0])
+        worst = max(wrong, key=lambda each: np.nan_to_num(each.missed, nan=np.inf).max())
+        text = f"its accelerations miss MuJoCo's of the file by {(worst.missed / usual).max():.2g} of their usual size"
         return f"{text}, {self._where(worst)}"
+
+    def _misses(self, at: _Compared, allowed: Array) -> bool:
+        """Whether the machine misses MuJoCo by more than is allowed, and than rounding explains."""
+        if not np.isfinite(at.missed).all():
+            return True
+        return bool((at.missed > allowed).any() and not at.missed.max() <= SPREAD * self._spread(at))
 
     def _named_alike(self) -> str:
         """What one of the two does not have."""
@@ -171,15 +204,60 @@ class _Judge:
         strange = sorted({*self.machine.description.input_names} - {*self.drives})
         return f'its input "{strange[0]}" is no actuator of the file' if strange else ""
 
-    def _kinds(self) -> list[tuple[int, int]]:
-        """Of each of MuJoCo's velocities: the kind of its joint, and its place there."""
-        model = self.model
-        return [(int(model.jnt_type[i]), k - int(model.jnt_dofadr[i])) for k, i in enumerate(model.dof_jntid)]
+    def _stated_alike(self, x: Array) -> str:
+        """Which number the machine states otherwise than the file; x: a state."""
+        for what, own, theirs in (
+            *self._numbers(),
+            *self._ranges(x),
+            *(self._limits() if self.robot.motorless else ()),
+        ):
+            if (own is None) != (theirs is None) or abs((own or 0.0) - (theirs or 0.0)) > MOST * abs(theirs or 0.0):
+                return f"its {what} is {own}, and that of the file {theirs}".replace("None", "unlimited")
+        return ""
+
+    def _numbers(self) -> Iterator[Stated]:
+        own, model = self.machine.parameters, self.model
+        gravity = 0.0 if model.opt.disableflags & NO_GRAVITY else float(np.linalg.norm(model.opt.gravity))
+        yield "gravity", own.get("gravity", own.get("g", 0.0)), gravity
+        masses = (own.get(f"{identifier(each.name)}_mass", 0.0) for each in self.robot.bodies)
+        yield "total mass", sum(masses), float(model.body_mass[model.body_weldid > 0].sum())
+
+    def _ranges(self, x: Array) -> Iterator[Stated]:
+        """The ranges of inputs, by how hard MuJoCo's motors push at most."""
+        for i, each in enumerate(self.machine.description.inputs):
+            forces = []
+            for model, u in ((self.model, 1.0), (self.clamped, -ENDLESS), (self.clamped, ENDLESS)):
+                self._place(x, u * np.eye(self.machine.n_inputs)[i])
+                self.mujoco.mj_forward(model, self.data)
+                forces.append(self.data.qfrc_actuator.copy())
+            moved = np.abs(forces[0]) > SMALL * np.abs(forces[0]).max()
+            low, high = (float(np.abs(force[moved] / forces[0][moved]).min()) for force in forces[1:])
+            most = min(low or high, high)
+            yield f'range of input "{each.name}"', each.limit, most if most < ENDLESS / 2 else None
+            yield f'lower end of input "{each.name}"', each.at_least, None if low else 0.0
+
+    def _limits(self) -> Iterator[Stated]:
+        """What a URDF states of its joints."""
+        described, own = self.machine.description, self.machine.parameters
+        known = {each.name: each for each in (*described.state, *described.inputs)}
+        for joint in ElementTree.parse(self.robot.file).iterfind("joint"):
+            name, limit = identifier(joint.get("name", "")), joint.find("limit")
+            kind = joint.get("type")
+            if name not in known or limit is None or kind not in ("revolute", "prismatic", "continuous"):
+                continue
+            low, high, effort, speed = (float(limit.get(each, 0)) for each in ("lower", "upper", "effort", "velocity"))
+            ends = (low, high) if low < high and kind != "continuous" else (None, None)
+            for side, end in zip(("lower", "upper"), ends, strict=True):
+                yield f'{side} limit of joint "{name}"', own.get(f"{name}_{side}"), end
+            yield f'speed of joint "{name}"', known[name].rate_limit, speed or None
+            motor = known.get(input_of(name, described.input_names))
+            if motor:
+                yield f'effort of joint "{name}"', motor.limit, effort or None
 
     def _states_of(self) -> Iterator[Array]:
         """Random states, with loops closed as the file closes them."""
         machine, rng, held = self.machine, self.rng, bool(self.machine.description.constraints)
-        starts = machine.state({})
+        starts, still = machine.state({}), np.zeros(machine.n_inputs)
         begins = closed(machine, 0.0, starts) if held else starts
         for _ in range(STATES):
             for reach in NEAR:
@@ -190,7 +268,9 @@ class _Judge:
                     turned = rng.normal(size=4)
                     x[each] = turned / np.linalg.norm(turned)
                 at = closed(machine, 0.0, x) if held else x
-                if at is not None and (not held or reach == NEAR[-1] or self._is_closed(at)):
+                if at is None or not np.isfinite(machine.derivatives(0.0, at, still)).all():  # as beyond a crank's rod
+                    continue
+                if not held or reach == NEAR[-1] or self._is_closed(at):
                     yield at
                     break
 
@@ -200,8 +280,8 @@ class _Judge:
 
     def _place(self, x: Array, u: Array) -> None:
         """Set positions, rates, commands and dry friction of MuJoCo's data."""
-        data = self.data
-        self.states.place(self.joints, dict(zip(self.names, x.tolist(), strict=False)), self.machine.parameters)
+        data, state = self.data, dict(zip(self.names, x.tolist(), strict=False))
+        self.states.place(self.joints, state, self.machine.parameters)
         data.ctrl[:] = 0.0
         for name, value in zip(self.machine.description.input_names, u.tolist(), strict=True):
             data.ctrl[self.drives[name]] = value
@@ -209,9 +289,10 @@ class _Judge:
         if servos:
             self.mujoco.mj_forward(self.model, data)
         for name, servo in servos.items():
+            length = sum(share * state[each] for each, share in servo.lengths)
             i = self.model.actuator(name).id
             at = self.model.actuator_ctrladr[i]
-            data.ctrl[at] = servo.command(data.ctrl[at], data.actuator_length[i], data.actuator_velocity[i])
+            data.ctrl[at] = servo.command(data.ctrl[at], length, data.actuator_velocity[i])
         data.qfrc_applied[:] = -self.model.dof_frictionloss * np.tanh(data.qvel / self.smooth)
         for tendon in (each for each in self.robot.tendons if each.friction):
             row = self._row(tendon.name)
@@ -289,12 +370,13 @@ class _Judge:
         names = self.machine.description.velocities
         return np.array([T[name] for name in names]).reshape(-1, model.nv), np.array([rest[name] for name in names])
 
-    def _pushes(self) -> Array:
-        """Of each input as much as gives the largest acceleration of PUSH (n_inputs,)."""
-        x, n = self.machine.state({}), self.machine.n_inputs
-        x[self.velocities] = 0.0
-        rest, _ = self._accelerations(x, np.zeros(n))
-        moved = [np.abs(self._accelerations(x, each)[0] - rest).max(initial=0.0) for each in np.eye(n)]
+    def _pushes(self, states: list[Array]) -> Array:
+        """Of each input as much as gives the largest acceleration of PUSH at the first states (n_inputs,)."""
+        n, moved = self.machine.n_inputs, np.zeros(self.machine.n_inputs)
+        for x in states[:POSES]:
+            rest, _ = self._accelerations(x, np.zeros(n))
+            more = [np.abs(self._accelerations(x, each)[0] - rest).max(initial=0.0) for each in np.eye(n)]
+            moved = np.maximum(moved, more)
         return np.array([PUSH / each if each > 0 else 1.0 for each in moved])
 
     def _spread(self, at: _Compared) -> float:
@@ -322,14 +404,16 @@ class _Judge:
         return f'which begins at joint "{joint.name}" of body "{model.body(int(joint.bodyid[0])).name}"'
 
 
-def _without_limits(mujoco: ModuleType, model: Any) -> Any:
-    """A copy of a model without contacts, limits and clamps; its dry friction is zero where it is switched off."""
-    off, model = mujoco.mjtDisableBit, copy(model)
-    if model.opt.disableflags & (int(off.mjDSBL_FRICTIONLOSS) | int(off.mjDSBL_CONSTRAINT)):
-        model.dof_frictionloss[:] = model.tendon_frictionloss[:] = 0.0
-    for bit in (off.mjDSBL_CONTACT, off.mjDSBL_LIMIT, off.mjDSBL_FRICTIONLOSS, off.mjDSBL_CLAMPCTRL):
-        model.opt.disableflags |= int(bit)
-    model.opt.jacobian = int(mujoco.mjtJacobian.mjJAC_DENSE)
+def _without_limits(mujoco: ModuleType, model: Any) -> tuple[Any, Any]:
+    """Copies of a model without contacts and limits, with and without clamps; dry friction is zero where it is off."""
+    off, clamped = mujoco.mjtDisableBit, copy(model)
+    if clamped.opt.disableflags & (int(off.mjDSBL_FRICTIONLOSS) | int(off.mjDSBL_CONSTRAINT)):
+        clamped.dof_frictionloss[:] = clamped.tendon_frictionloss[:] = 0.0
+    for bit in (off.mjDSBL_CONTACT, off.mjDSBL_LIMIT, off.mjDSBL_FRICTIONLOSS):
+        clamped.opt.disableflags |= int(bit)
+    clamped.opt.jacobian = int(mujoco.mjtJacobian.mjJAC_DENSE)
+    free = copy(clamped)
+    free.opt.disableflags |= int(off.mjDSBL_CLAMPCTRL)
     for word in ("actuator_forcelimited", "jnt_actfrclimited", "tendon_actfrclimited"):
-        getattr(model, word)[:] = 0
-    return model
+        getattr(free, word)[:] = 0
+    return free, clamped
