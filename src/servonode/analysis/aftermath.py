@@ -21,7 +21,8 @@ GAIN = 1.1  # of the largest kinetic energy in the run: more than that is a mach
 def actions(closed_loop: ClosedLoop) -> dict[str, str]:
     """What each input does after a fault, in words, by the input's name."""
     safe, names = closed_loop.machine.description.safe, closed_loop.machine.description.input_names
-    return {name: f"brakes with {safe[name]}" if name in safe else "0: coasts" for name in names}
+    zero = {name: "0: holds where it stands" if name in closed_loop.servos else "0: coasts" for name in names}
+    return zero | {name: f"brakes with {action}" for name, action in safe.items()}
 
 
 def after_fault(closed_loop: ClosedLoop, run: Run, usual: float, found: Examination) -> dict[str, Any]:
@@ -45,7 +46,7 @@ def after_fault(closed_loop: ClosedLoop, run: Run, usual: float, found: Examinat
         text = next(each.text for each in machine.description.faults if each.name == "dead_point")
         text = f"after a fault at t = {dead:.4g} s the machine comes within {within:.3g} s to a {text}"
         found.add("warn", "safe action", f"{text}; nothing is known beyond it, so give a brake, safe= of its Model")
-    if largest > GAIN * usual and largest > before:
+    if largest > GAIN * usual and largest > before and not closed_loop.servos:  # which zero input lets rest
         what = "the safe action does" if machine.description.has_safe_action else "zero input does"
         text = f"the machine gains speed after a fault at t = {t:.4g} s: from {before:.3g} J its kinetic energy grows "
         text += f"to {largest:.3g} J within {within:.3g} s, in the run it is at most {usual:.3g} J; {what} not hold it"

@@ -2,7 +2,7 @@
 
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +17,7 @@ from servonode.version import TOP
 
 if TYPE_CHECKING:
     from servonode.mechanics.model import Model
+    from servonode.plants.servos import Servo
 
 SCHEMA = "schema"
 COPIES = ("examples", "launch", "firmware")  # folders of a checkout, which an installed package holds as well
@@ -83,9 +84,9 @@ def new(
     if robot is not None:
         if kind != "machine":
             raise NotMade(f"--from is of a machine, not of {kind}; write servonode new machine --from {robot}")
-        model = robot_model(robot, overrides)
+        model, servos = robot_model(robot, overrides)
         name = name or model.name
-        made = _write(name, Path(), contents(model, name, robot))
+        made = _write(name, Path(), contents(model, name, robot, servos))
     elif overrides:
         raise NotMade("--set is of --from alone; change keys in the file that is written")
     elif name is None:
@@ -151,8 +152,8 @@ def copy(kind: str, folder: Path) -> Path:
     return folder
 
 
-def robot_model(robot: Path, overrides: Sequence[str]) -> "Model":
-    """The machine of a URDF or MJCF file; overrides of [plant.robot] as KEY=VALUE.
+def robot_model(robot: Path, overrides: Sequence[str]) -> "tuple[Model, Mapping[str, Servo]]":
+    """The machine of a URDF or MJCF file, and its servos; overrides of [plant.robot] as KEY=VALUE.
 
     Raises:
         NotMade: another ending, or another section's key; LaunchError: as of a launch file that names the file.
@@ -174,18 +175,22 @@ def robot_model(robot: Path, overrides: Sequence[str]) -> "Model":
     table = {"run": {"duration": 1.0}, "plant": {"machine": str(robot)}}
     with naming_file(robot), stated_in("plant", "machine"):
         launch = launch_of_table(table, overrides, file=str(robot))
-        model: Model = plant_source(launch.plant, launch.path.parent, launch.more).build()
-    return model
+        source = plant_source(launch.plant, launch.path.parent, launch.more)
+        return source.build(), source.servos()
 
 
-def contents(model: "Model", name: str, robot: Path) -> Iterator[tuple[str, str]]:
+def contents(model: "Model", name: str, robot: Path, servos: "Mapping[str, Servo]") -> Iterator[tuple[str, str]]:
     """Suffix and text of the machine's file and of its launch file."""
     from servonode.plants.machine_files import machine_files
 
     write = machine_files(robot.name).source
     if write is None:
         raise NotMade(f"--from {robot}: such a machine cannot be written as Python; name the file in a launch file")
-    yield ".py", write(model, name, robot.name)
+    head, function, rest = write(model, name, robot.name).partition("\n\n\ndef model")
+    if servos:  # which only a driver for servos may then move
+        head += "\nfrom servonode.plants.servos import Servo"
+        rest += "".join(["\n\nSERVOS = {\n", *(f'    "{each}": {servos[each]},\n' for each in servos), "}\n"])
+    yield ".py", head + function + rest
     goals = dict(_goals(model))
     starts = [f"{each.name} = {each.quantity.default or 0.0!r}" for each in model.coordinates if not each.vector]
     parts = {

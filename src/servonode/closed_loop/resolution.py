@@ -85,8 +85,8 @@ class Resolution(ControlParts):
 
     @cached_property
     def servos(self) -> Mapping[str, Servo]:
-        """The servos of a machine that is not simulated here, by their inputs; empty where they are told speeds."""
-        if self.driver.simulated or self.launch.plant.command == "velocity":
+        """The servos of a machine, by their inputs; empty where equations move it or they are told speeds."""
+        if (self.driver.simulated and not self.driver.servos) or self.launch.plant.command == "velocity":
             return {}
         inputs = self.given_machine.description.input_names
         found = {input_of(name, inputs): servo for name, servo in self.source.servos().items()}
@@ -98,7 +98,9 @@ class Resolution(ControlParts):
         if not self.servos or self.driver.servos:
             return ""
         text = f"{', '.join(self.servos)}: servos, which hold places or speeds, and driver {self.driver.name} sends "
-        return f'{text}forces alone; if the drives take these, set [plant.robot] ignore = ["servo"]'
+        return (
+            f'{text}forces alone; if the drives take these, set [plant.robot] ignore = ["servo"], in Python no SERVOS'
+        )
 
     @cached_property
     def safety(self) -> SafetySettings:

@@ -18,13 +18,21 @@ from servonode.mechanics.machine import Machine
 class Servo:
     """A servo: its force is `gain` times its command, plus `bias` times (1, length, rate of the length).
 
-    range: of the command. lengths: by coordinates, of which the length is the sum, each times its number.
+    range: of the command. lengths: by coordinates, of which the length is the sum, each times its number and all times
+    the gear, which the machine may have as a parameter NAME_gear.
     """
 
     gain: float
     bias: tuple[float, float, float]
     range: tuple[float, float] | None = None
     lengths: tuple[tuple[str, float], ...] = ()
+    gear: float = 1.0
+
+    @property
+    def rests(self) -> bool:
+        """Whether it can be told to have no force at rest, be it only at some places."""
+        low, high = self.range or (-np.inf, np.inf)
+        return bool(self.bias[1]) or low <= self.command(0.0, 0.0, 0.0) <= high
 
     def command(self, force: float, length: float, rate: float) -> float:
         """The command with which its force is this, at this length and rate."""
@@ -49,8 +57,9 @@ class ServoCommands:
         self._servos = {name: (names.index(name), servo) for name, servo in servos.items()}
         self._lengths = np.zeros((len(names), len(states)))
         for name, servo in servos.items():
+            gear = machine.parameters.get(f"{name}_gear", servo.gear)
             for coordinate, share in servo.lengths:
-                self._lengths[names.index(name), states.index(coordinate)] += share
+                self._lengths[names.index(name), states.index(coordinate)] += gear * share
 
     def find(self, t: float, x: Array, forces: Array) -> dict[str, float] | None:
         """The commands with which the forces are these at a kernel state x.

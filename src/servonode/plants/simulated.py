@@ -37,8 +37,11 @@ class Motion:
                 return made
         return 0
 
-    def renew(self) -> None:
-        """Note that inputs were written, the same ones too: servos find their commands anew where they stand."""
+    def renew(self, inputs: Array) -> None:
+        """Note that these were written, the same ones too: servos find their commands anew where they stand.
+
+        From zero on they rest, whatever slow drives still give.
+        """
 
     def extra(self) -> Mapping[str, float]:
         """What of the motion the state does not say, by name."""
@@ -269,7 +272,7 @@ class SimulatedPlant:
 
     def _hold(self, inputs: Array) -> None:
         self.actuator.write(inputs)
-        self._motion.renew()
+        self._motion.renew(inputs)
 
     def drive(self, applied: Array, speeds: Array) -> None:  # noqa: ARG002
         """Hold these speeds, with drives that take speeds."""

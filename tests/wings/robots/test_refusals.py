@@ -86,6 +86,27 @@ BAD = {
         motor('<general name="p" joint="j" gainprm="0" biastype="affine" biasprm="0 -3 0"/>'),
         'actuator "p" is a servo',
     ),
+    "a servo that pushes": (
+        motor('<general name="p" joint="j" gainprm="9" biastype="affine" biasprm="0 3 -1"/>'),
+        'actuator "p" is a servo that pushes away from its place',
+    ),
+    "a place servo of negative gain": (
+        motor('<position name="p" joint="j" kp="-9"/>'), 'actuator "p" is a servo that pushes away from its place',
+    ),
+    "a speed servo that is driven on": (
+        motor('<general name="p" joint="j" gainprm="9" biastype="affine" biasprm="0 0 2"/>'),
+        'actuator "p" is a servo that pushes away from its place',
+    ),
+    "a speed servo without rest": (
+        motor('<velocity name="p" joint="j" kv="9" ctrlrange="1 5"/>'),
+        'actuator "p": it holds a speed, and its ctrlrange has none at which it rests; give it one that has zero',
+    ),
+    "a motor at a site that stands still": (
+        mjcf("", '<actuator><motor name="p" site="still" gear="1 0 0 0 0 0"/></actuator>').replace(
+            "</worldbody>", '<site name="still"/></worldbody>'
+        ),
+        'actuator "p" moves nothing: its gear is zero, or still stands still',
+    ),
     "a muscle": (motor('<muscle name="p" joint="j" lengthrange="0 1"/>'), 'actuator "p" is a muscle'),
     "states of an actuator": (
         motor('<general name="p" joint="j" dyntype="integrator" actlimited="false"/>'),

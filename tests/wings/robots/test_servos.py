@@ -1,5 +1,6 @@
 """Servos of a robot's file stay servos: their force is the input, and they are told the command that gives it."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,12 @@ import servonode
 from servonode.arrays import Array
 from servonode.closed_loop.launch_error import LaunchError
 from servonode.plants.drivers.device import DevicePlant
+from servonode.plants.drivers.driver import DriverError
+from servonode.plants.servos import ServoCommands
+from servonode.wings.acceptance.hil_accept import accept
 from servonode.wings.robots.read import read
 from tests.helpers.extras import NO_MUJOCO
+from tests.helpers.refusals import command
 from tests.helpers.robots import machine_of
 
 mujoco = pytest.importorskip("mujoco", reason=NO_MUJOCO)
@@ -101,6 +106,7 @@ def test_forces_differ_within_a_period_by_how_far_a_joint_moves(tmp_path: Path) 
     assert motion is not None
     (pa, pb), errors = read(tmp_path / "arm.xml").actuators, []
     start = x.copy()
+    motion.renew(u)
     for k in range(5):
         motion.advance(k, 1, x, u)
         errors.append(np.abs(motion.given - u))  # type: ignore[attr-defined]
@@ -119,11 +125,12 @@ def moves_after(run: servonode.Run, since: float) -> dict[str, float]:
     return {name: float(np.abs(run.state[name][late] - run.state[name][late][0]).max()) for name in ("a", "b")}
 
 
-def test_after_a_fault_servos_hold_where_they_stand(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lag", [0.0, 0.02])  # s, in which the drives' forces fade
+def test_after_a_fault_servos_hold_where_they_stand(tmp_path: Path, lag: float) -> None:
     file = launch(tmp_path)
     sensed = {"fault": [{"on": "sensor", "kind": "garbage", "name": "a", "size": 9.0, "at": 0.5}]}
     limits: dict[str, Any] = {"plant__safety__state_limit": {"a": 3.0}}
-    run = servonode.simulate(file, **sensed, **limits)
+    run = servonode.simulate(file, **sensed, **limits, plant__actuator__lag=lag)
     assert run.fault is not None
     assert run.t[-1] > 1.4
     assert all(moved < 0.1 for moved in moves_after(run, 0.5).values())  # it stands at 0.44 and 0.16 rad
@@ -213,11 +220,68 @@ def test_a_device_is_told_commands_at_the_measured_state_and_none_at_rest(
     assert wire.sent[-1].servo.__class__.__name__ == "UnsetType"
 
 
+def test_a_changed_gear_changes_the_length_too(tmp_path: Path) -> None:
+    for driver in ("loopback", "mujoco"):
+        closed = servonode.load(launch(tmp_path, driver=driver), plant__parameters__pb_gear=5.0).closed_loop
+        told = ServoCommands(closed.machine, closed.servos, Counter())
+        x = np.array([0.2, 0.1, 0.3, -0.4, 0.0])
+        found = told.find(0.0, x, np.array([1.0, 2.0]))
+        assert found is not None
+        assert found["pb"] == pytest.approx(5 * 0.1 + (2.0 - 8 * 5 * 0.4) / 100)
+
+
+@pytest.mark.parametrize("name", ["pa", "a"])
+def test_mujoco_has_the_gear_of_a_motor_whatever_its_name(tmp_path: Path, name: str) -> None:
+    file, gear = launch(tmp_path, f'<motor name="{name}" joint="a" gear="2"/><motor name="b" joint="b"/>'), 7.0
+    name = {"a": "a_torque"}.get(name, name)
+    changed: dict[str, Any] = {f"plant__parameters__{name}_gear": gear}
+    motion = servonode.load(file, **changed).closed_loop.motion()
+    assert motion._model.actuator_gear[0, 0] == gear  # type: ignore[union-attr]
+
+
+def test_what_is_left_out_takes_no_command_of_others(tmp_path: Path) -> None:
+    two = '<pid name="left" joint="b" kp="40" ki="3" kv="8" input="pos vel"/>'  # two commands, and a state
+    file = launch(tmp_path, f'{two}<position name="pa" joint="a" kp="400"/><motor name="pb" joint="b" gear="3"/>')
+    motion = servonode.load(file, plant__robot__ignore=["activation"]).closed_loop.motion()
+    assert motion is not None
+    motion.renew(np.ones(2))
+    motion.advance(0, 1, np.zeros(5), np.array([1.0, 2.0]))
+    assert motion._data.ctrl[3] == 2.0  # type: ignore[attr-defined]
+    assert motion.extra()["command_pa"] == pytest.approx(0.5 + 1 / 400, abs=1e-3)
+
+
+def test_a_tendon_that_is_ignored_limits_nothing_in_mujoco(tmp_path: Path) -> None:
+    tendon = '<tendon><fixed name="t" range="-0.1 0.4"><joint joint="a" coef="1"/></fixed></tendon><actuator>'
+    file = launch(tmp_path)
+    (tmp_path / "arm.xml").write_text(ARM.format(PLACES).replace("<actuator>", tendon))
+    motion = servonode.load(file, plant__robot__ignore=["tendon"]).closed_loop.motion()
+    assert not motion._model.tendon_limited.any()  # type: ignore[union-attr]
+
+
+def test_a_check_says_that_servos_hold(tmp_path: Path) -> None:
+    held = servonode.check(launch(tmp_path, duration=0.1))
+    assert held.after_fault == {"pa": "0: holds where it stands", "pb": "0: holds where it stands"}
+    falls = servonode.check(launch(tmp_path, driver="simulated", duration=0.1))
+    assert falls.after_fault == {"pa": "0: coasts", "pb": "0: coasts"}
+
+
+def test_the_python_file_of_a_machine_has_its_servos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    launch(tmp_path)
+    command("new", "machine", "made", "--from", "arm.xml")
+    text = (tmp_path / "arm.toml").read_text().replace("arm.xml", "./made.py:model")
+    (tmp_path / "arm.toml").write_text(text)
+    made = servonode.load("arm.toml", plant__driver="loopback").closed_loop
+    assert made.servos == {each.name: each.servo for each in read(tmp_path / "arm.xml").actuators}
+
+
 def test_a_driver_that_sends_forces_does_not_arm_servos(tmp_path: Path) -> None:
     more = {"plant__device__address": "127.0.0.1:9875", "run__mode": "realtime"}
     closed = servonode.load(launch(tmp_path, driver="udp"), **more).closed_loop
     with pytest.raises(LaunchError, match="servos, which hold places or speeds, and driver udp sends forces alone"):
         closed.check_keys(True)
+    with pytest.raises(DriverError, match="driver udp sends forces alone"):
+        accept(closed)
     closed.check_keys(False)
     told = servonode.load(launch(tmp_path, driver="udp"), **more, plant__robot__ignore=["servo"]).closed_loop
     told.check_keys(True)

@@ -47,7 +47,7 @@ def accept(closed_loop: ClosedLoop, plan: Plan | None = None) -> Report:
 
     Raises:
         NoFirmware: its driver does not speak packets; BusError: port or address cannot be used, or nobody answers;
-        DriverError: the port is missing.
+        DriverError: the port is missing, or the machine has servos.
     """
     launch = closed_loop.launch
     driver, said = closed_loop.driver, closed_loop.connection.stated
@@ -55,6 +55,8 @@ def accept(closed_loop: ClosedLoop, plan: Plan | None = None) -> Report:
         able = " or ".join(f'"{each.name}"' for each in our_drivers().values() if each.transport)
         text = f'"{driver.name}" does not reach firmware; take {able} (--set plant.driver=...)'
         raise NoFirmware("plant", "driver", f"{launch.file} [plant] driver: {text}")
+    if problem := closed_loop.servo_obstacle:  # forces, even small ones, may be places to a servo
+        raise DriverError("plant", "driver", f"{launch.file} [plant] driver: {problem}")
     driver.ready(said)
     return accept_over(driver.transport(said), closed_loop, plan or Plan())
 

@@ -337,6 +337,9 @@ class _Machine:
                 for axis, gear in zip(axes, motor.gear, strict=True)
             ]
             inputs[made] = sympy.Add(*(gear * rate for gear, rate in zip(gears, rates, strict=True)))
+            if inputs[made] == 0:
+                text = f'actuator "{motor.name}" moves nothing: its gear is zero, or {motor.target} stands still'
+                raise RobotError(f"{self.robot.file.name}: {text}; remove it, or give it what moves")
         self._note_servos()
         return inputs
 
@@ -360,6 +363,9 @@ class _Machine:
         """
         where = f'{self.robot.file.name}: actuator "{motor.name}"'
         self._check_sums(motor, where)
+        if motor.servo and not motor.servo.rests:
+            text = "it holds a speed, and its ctrlrange has none at which it rests; give it one that has zero"
+            raise RobotError(f"{where}: {text}")
         if motor.range is None:
             return None
         low, high = motor.range

@@ -44,7 +44,7 @@ class PhysicalMotion(Motion):
     file is left out.
 
     Servos stay servos: whenever inputs are written or change they are told what makes these their forces, and `given`
-    are their forces now. Zero inputs have them rest where they stand.
+    are their forces now. From zero inputs on they rest where they stood then.
     """
 
     def __init__(
@@ -67,25 +67,27 @@ class PhysicalMotion(Motion):
         self._names = description.state_names
         self._joints, self.notes = joints_of(self._data, model), notes
         self._actuators = np.array(list(drives), dtype=np.int64)
+        self._ctrl = model.actuator_ctrladr[self._actuators]
         self._drives = np.array([description.input_names.index(each) for each in drives.values()], dtype=np.int64)
         self._takes_speeds = context.drives is not None
         if self._takes_speeds:
             self.effort = np.zeros(machine.n_inputs)
             self._hold_speeds(context, list(drives.values()))
-        others = ~np.isin(range(model.nu), self._actuators)
+        others = ~np.isin(range(model.nactuator), self._actuators)
         model.actuator_gaintype[others], model.actuator_biastype[others] = 0, 0  # fixed, none
         model.actuator_gainprm[others, 0] = 0.0
         affine = model.actuator_biastype[self._actuators] == mujoco.mjtBias.mjBIAS_AFFINE
         self._told = self._actuators[affine & (not self._takes_speeds)]
         self._asked: Array | None = None  # inputs for which servos were told; None: they are to be told anew
-        self._rests = False  # whether these were zero
+        self._rest: Array | None = None  # lengths of the servos where they came to rest; None: they do not
         if len(self._told):
             self.given = np.zeros(machine.n_inputs)
         model.actuator_biastype[self._told] = mujoco.mjtBias.mjBIAS_NONE  # while it comes to rest
         self._settle(dict(zip(self._names, start.tolist(), strict=False)))
         model.actuator_biastype[self._told] = mujoco.mjtBias.mjBIAS_AFFINE
-        self._damping = np.zeros(model.nu)
+        self._damping = np.zeros(model.nactuator)
         self._damping[self._told] = model.actuator_biasprm[self._told, 2]
+        self.renew(np.zeros(machine.n_inputs))
 
     def _hold_speeds(self, context: DriverContext, names: list[str]) -> None:
         """Make the motors MuJoCo's velocity servos: the effort is `kv (speed - rate)`, within its limit.
@@ -135,7 +137,7 @@ class PhysicalMotion(Motion):
     def advance(self, k: int, steps: int, x: Array, u: Array) -> bool:  # noqa: ARG002
         model, data, first, second = self._model, self._data, self._mujoco.mj_step1, self._mujoco.mj_step2
         if not len(self._told):
-            data.ctrl[self._actuators] = u[self._drives]
+            data.ctrl[self._ctrl] = u[self._drives]
         elif self._asked is None or (u != self._asked).any():
             self._tell(u)
         with np.errstate(over="ignore", invalid="ignore"):  # where the motion diverges
@@ -160,29 +162,32 @@ class PhysicalMotion(Motion):
         x[:-1] = [found[name] for name in self._names]
         return bool(np.isfinite(x).all())
 
-    def renew(self) -> None:
+    def renew(self, inputs: Array) -> None:
         self._asked = None
+        if inputs.any():
+            self._rest = None
+        elif self._rest is None:
+            self._rest = self._data.actuator_length[self._told]
 
     def _tell(self, u: Array) -> None:
-        """Set the commands with which the forces are these, at the present places and rates.
-
-        From zero inputs on servos keep the command with which they have no force at rest at the present place.
-        """
+        """Set the commands with which the forces are these: at the present places and rates, or where servos rest."""
         model, data, at = self._model, self._data, self._told
-        self._asked, rested, self._rests = u.copy(), self._rests, not u.any()
-        if rested and self._rests:
-            return
-        data.ctrl[self._actuators] = u[self._drives]
+        self._asked, data.ctrl[self._ctrl] = u.copy(), u[self._drives]
         constant, stiffness, damping = model.actuator_biasprm[at, :3].T
-        rate = 0.0 if self._rests else data.actuator_velocity[at]
-        bias = constant + stiffness * data.actuator_length[at] + damping * rate
-        data.ctrl[at] = found = (data.ctrl[at] - bias) / model.actuator_gainprm[at, 0]
+        rests = self._rest is not None
+        length, rate = (self._rest, 0.0) if rests else (data.actuator_length[at], data.actuator_velocity[at])
+        bias = constant + stiffness * length + damping * rate
+        to = model.actuator_ctrladr[at]
+        data.ctrl[to] = found = (data.ctrl[to] - bias) / model.actuator_gainprm[at, 0]
         low, high = model.actuator_ctrlrange[at].T
         for i in np.flatnonzero((model.actuator_ctrllimited[at] > 0) & ((found < low) | (found > high))):
             self.counts[f"command:{model.actuator(at[i]).name}"] += 1  # MuJoCo clips it
 
     def extra(self) -> Mapping[str, float]:
-        told = {f"command_{self._model.actuator(i).name}": float(self._data.ctrl[i]) for i in self._told}
+        told = {
+            f"command_{self._model.actuator(i).name}": float(self._data.ctrl[self._model.actuator_ctrladr[i]])
+            for i in self._told
+        }
         return {**told, **self._physics.extra(self._joints, self._parameters)}
 
 
@@ -219,7 +224,7 @@ def _motion(context: DriverContext) -> Motion:
         model = mujoco.MjModel.from_xml_string(text)
     except ValueError as error:
         raise DriverError("plant", "parameters", f"MuJoCo cannot build this machine: {error}") from None
-    drives = {i: model.actuator(i).name.partition("/")[0] for i in range(model.nu)}
+    drives = {i: model.actuator(i).name.partition("/")[0] for i in range(model.nactuator)}
     return PhysicalMotion(mujoco, model, physics, context, drives)
 
 
@@ -249,6 +254,7 @@ DRIVER = Driver(
     simulated=True,
     readonly=True,
     speeds=True,
+    servos=True,
     check=_check,
     motion=_motion,
 )

@@ -29,7 +29,8 @@ def robot_model(mujoco: ModuleType, robot: Robot, context: DriverContext) -> tup
         source.settings.get("base", "planar" if source.settings.get("wheels") else "fixed"),
         context.step_ns / 1e9 / stated.substeps,
     )
-    settings = Settings(base, step, stated.friction, stated.floor, stated.contact_time)
+    inputs = machine.description.input_names
+    settings = Settings(base, step, stated.friction, stated.floor, stated.contact_time, inputs)
     joints = JointStates(robot, machine, tuple(name for name, *_ in TILT) if base == "planar" else ())
     try:
         spec, notes = simulated(mujoco, robot, machine.parameters, settings)
@@ -49,7 +50,7 @@ def robot_model(mujoco: ModuleType, robot: Robot, context: DriverContext) -> tup
 
 def driven(model: Any, inputs: tuple[str, ...]) -> dict[int, str]:
     """The input of each actuator of a robot that the machine drives, by the actuator's number."""
-    found = {i: input_of(identifier(model.actuator(i).name), inputs) for i in range(model.nu)}
+    found = {i: input_of(identifier(model.actuator(i).name), inputs) for i in range(model.nactuator)}
     return {i: name for i, name in found.items() if name}
 
 

@@ -154,7 +154,7 @@ class _Reading:
         start = tuple(model.qpos0[at : at + size].tolist())
         if limits and size == 1 and not limits[0] < start[0] < limits[1]:  # where a run could not stay
             start = (sum(limits) / 2,)
-        own = [model.actuator_trntype[i] < 2 and model.actuator_trnid[i, 0] == number for i in range(model.nu)]
+        own = [model.actuator_trntype[i] < 2 and model.actuator_trnid[i, 0] == number for i in range(model.nactuator)]
         effort = float(max(abs(model.jnt_actfrcrange[number]))) if model.jnt_actfrclimited[number] else 0.0
         return Joint(
             name=stated.name,
@@ -196,7 +196,7 @@ def _switched_off(model: Any) -> Iterator[str]:
                 yield f'what <flag {flag}="disable"/> switches off: left out'
             for each in found:
                 each[:] = 0
-    for number in range(model.nu):
+    for number in range(model.nactuator):
         if not _acts(model, number):
             yield f'actuator "{model.actuator(number).name}", which <option> switches off: left out'
 
@@ -212,7 +212,7 @@ def _actuators(model: Any) -> Iterator[Actuator]:
 
     Of servos it is the force, whatever their commands.
     """
-    for number in (each for each in range(model.nu) if _acts(model, each)):
+    for number in (each for each in range(model.nactuator) if _acts(model, each)):
         kind, (target, other) = TARGETS[model.actuator_trntype[number]], model.actuator_trnid[number]
         factors = _joint_factors(model, kind, target)
         servo = _servo(model, number, factors)
@@ -245,12 +245,13 @@ def _servo(model: Any, number: int, joints: list[tuple[int, float]]) -> Servo | 
     """The servo that an actuator is, whose length is a sum of joints; None: it is a motor."""
     if model.actuator_biastype[number] != AFFINE:
         return None
-    gear, (constant, stiffness, damping) = model.actuator_gear[number, 0], model.actuator_biasprm[number, :3].tolist()
+    constant, stiffness, damping = model.actuator_biasprm[number, :3].tolist()
     return Servo(
         gain=float(model.actuator_gainprm[number, 0]),
         bias=(constant, stiffness, damping),
         range=_range(model.actuator_ctrlrange[number]) if model.actuator_ctrllimited[number] else None,
-        lengths=tuple((identifier(model.joint(each).name), float(gear * factor)) for each, factor in joints),
+        lengths=tuple((identifier(model.joint(each).name), float(factor)) for each, factor in joints),
+        gear=float(model.actuator_gear[number, 0]),
     )
 
 
@@ -275,7 +276,7 @@ def _tendons(model: Any, file: str) -> Iterator[Tendon]:
         RobotError: one has an armature and joins branches, between which MuJoCo's mass matrix has no entries.
     """
     for number in range(model.ntendon):
-        own = [model.actuator_trntype[i] == 3 and model.actuator_trnid[i, 0] == number for i in range(model.nu)]
+        own = [model.actuator_trntype[i] == 3 and model.actuator_trnid[i, 0] == number for i in range(model.nactuator)]
         fixed = model.wrap_type[model.tendon_adr[number]] == JOINT
         armature = float(model.tendon_armature[number] + _reflected(model, own, model.actuator_armature))
         if armature and _joins_branches(model, number):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from servonode.arrays import Array
+from servonode.plants.servos import input_of
 from servonode.wings.robots.inertia import Inertia, total
 from servonode.wings.robots.mesh_files import find_meshes
 from servonode.wings.robots.read import opened
@@ -25,7 +26,7 @@ class Settings:
     """How a robot is simulated: base as in [plant.robot], the step of the physics [s].
 
     floor: whether a floor at height 0 is added; None: to a file without any whose robot moves about. friction: its
-    coefficient of sliding friction. contact_time [s]: of all contacts; None: as the file says.
+    coefficient of sliding friction. contact_time [s]: of all contacts; None: as the file says. inputs: the machine's.
     """
 
     base: str
@@ -33,6 +34,7 @@ class Settings:
     friction: float
     floor: bool | None = None
     contact_time: float | None = None
+    inputs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ def simulated(mujoco: ModuleType, robot: Robot, values: Values, settings: Settin
     _set_bodies(spec, robot, values, _loose(mujoco, robot, settings.base))
     _set_joints(spec, robot, values)
     _set_tendons(spec, robot, values)
-    _set_motors(mujoco, spec, robot, values)
+    _set_motors(mujoco, spec, robot, values, settings.inputs)
     if settings.contact_time is not None:
         for each in spec.geoms:
             each.solref = [settings.contact_time, 1.0]
@@ -191,7 +193,7 @@ def _set_tendons(spec: Any, robot: Robot, values: Values) -> None:
     tendons = {each.name: each for each in robot.tendons}
     for each in spec.tendons:
         if stated := tendons.get(each.name):
-            name = robot.named(stated)
+            name, each.limited = robot.named(stated), stated.range is not None
             for joint, factor in stated.coefficients:
                 if values.get(identifier(f"{name}_{joint}"), factor) != factor:
                     raise ValueError(f"{name}_{joint} is a number of the file in MuJoCo, {factor:g}; change it there")
@@ -202,7 +204,7 @@ def _set_tendons(spec: Any, robot: Robot, values: Values) -> None:
             ]
 
 
-def _set_motors(mujoco: ModuleType, spec: Any, robot: Robot, values: Values) -> None:
+def _set_motors(mujoco: ModuleType, spec: Any, robot: Robot, values: Values, inputs: tuple[str, ...]) -> None:
     """Motors and servos as the machine has them: what it takes for a motor is one.
 
     Without any each joint has one.
@@ -218,7 +220,7 @@ def _set_motors(mujoco: ModuleType, spec: Any, robot: Robot, values: Values) -> 
         elif each.biastype != mujoco.mjtBias.mjBIAS_NONE:
             each.set_to_motor()
             each.ctrllimited, each.ctrlrange = 0, [0, 0]
-        name, gear = identifier(each.name), motors[each.name].gear
+        name, gear = input_of(identifier(each.name), inputs), motors[each.name].gear
         axes = ("",) if len(gear) == 1 else tuple(f"_{axis}" for axis in WRENCH[-len(gear) :])
         for i, axis in enumerate(axes):
             each.gear[i] = values.get(f"{name}_gear{axis}", gear[i]) / (1.0 if servo else each.gainprm[0])

@@ -139,8 +139,11 @@ def _of_actuator(
         fixed, bias = actuator.gaintype == mujoco.mjtGain.mjGAIN_FIXED, actuator.biastype
         told = fixed and actuator.gainprm[0] and bias == mujoco.mjtBias.mjBIAS_AFFINE and "servo" not in ignore
         told = told and _of_joints(mujoco, spec, actuator)
-        if not told and not (fixed and bias == mujoco.mjtBias.mjBIAS_NONE):
-            yield "servo", f"{what} is a servo whose command does not follow from its force (ignored, it is a motor)"
+        _, stiffness, damping = actuator.biasprm[:3]  # of a place servo a ratio, above zero, may stand for damping
+        away = told and (stiffness > 0 or (damping > 0 and actuator.gainprm[0] != -stiffness))
+        if away or (not told and not (fixed and bias == mujoco.mjtBias.mjBIAS_NONE)):
+            why = "that pushes away from its place" if away else "whose command does not follow from its force"
+            yield "servo", f"{what} is a servo {why} (ignored, it is a motor)"
             actuator.set_to_motor()
             actuator.ctrllimited, actuator.ctrlrange, actuator.inheritrange = 0, [0, 0], 0  # positions or speeds
         return
