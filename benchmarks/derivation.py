@@ -1,5 +1,5 @@
-"""How derivation grows: makers' robots by recursion; by hand a car with 1 to 6 trailers, a chain of 12 links, a robot
-with two trailers and the Whipple bicycle in natural coordinates.
+"""How derivation grows: makers' robots and chains of 10 to 80 links by recursion; by hand a car with 1 to 6 trailers, a
+chain of 12 links, a robot with two trailers and the Whipple bicycle in natural coordinates.
 
     python benchmarks/derivation.py            the tables
     python benchmarks/derivation.py --json     the same numbers for machines
@@ -251,7 +251,7 @@ def robot_table() -> str:
     if not makers.available():
         return MISSING
     lines = [f"| {COLUMNS} |", "|---" * 9 + "|"]
-    for name in makers.ROBOTS:
+    for name in makers.SOURCES:
         found = measured(name)
         lines.append(f"| {' | '.join(cells(name, found and RobotRow(**found)))} |")
     return "\n".join(lines)
@@ -270,9 +270,9 @@ def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--case", metavar="MACHINE", help="measure one machine in this process, as JSON")
     arguments = parser.parse_args()
-    names = (*(makers.ROBOTS if makers.available() else ()), *CASES)
+    names = (*(makers.SOURCES if makers.available() else ()), *CASES)
     if arguments.case:
-        make: Callable[[str], Any] = robot_case if arguments.case in makers.ROBOTS else case
+        make: Callable[[str], Any] = robot_case if arguments.case in makers.SOURCES else case
         print(json.dumps(asdict(make(arguments.case))))
     elif arguments.json:
         print(json.dumps({name: measured(name) for name in names}, indent=1))

@@ -4,6 +4,7 @@ All compare in the machine's own motions: the velocity of a free base in the gro
 at joints are left out, which both leave to others.
 """
 
+import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib import metadata
@@ -40,6 +41,8 @@ ROBOTS = {
     "talos": Source("talos_data/robots/talos_reduced.urdf", "free"),
     "g1": Source("g1_description/urdf/g1_29dof_rev_1_0.urdf", "free"),
 }
+LINKS = {f"{n} links": Source("") for n in (10, 20, 40, 80)}  # chains, written here; not of the package
+SOURCES = ROBOTS | LINKS
 
 
 class Terms(NamedTuple):
@@ -70,8 +73,28 @@ def available() -> bool:
 
 def file_of(robot: str) -> Path:
     """The file of a robot."""
+    if robot in LINKS:
+        file = Path(tempfile.gettempdir()) / f"{robot.replace(' ', '_')}.urdf"
+        file.write_text(links(int(robot.split()[0])), "utf-8")
+        return file
     folder = metadata.distribution("example-robot-data").locate_file("cmeel.prefix/share/example-robot-data/robots")
-    return Path(str(folder)) / ROBOTS[robot].file
+    return Path(str(folder)) / SOURCES[robot].file
+
+
+def links(n: int) -> str:
+    """The URDF of a chain of links, whose joints turn about x, y and z in turn."""
+    inertial = (
+        '<inertial><origin xyz="0.01 0.02 0.05" rpy="0.1 0.2 0.3"/><mass value="0.5"/>'
+        '<inertia ixx="0.002" ixy="0" ixz="0" iyy="0.0025" iyz="0" izz="0.001"/></inertial>'
+    )
+    parts = [f'<link name="l{i}">{inertial}</link>' for i in range(n + 1)]
+    for i in range(n):
+        axis = ("1 0 0", "0 1 0", "0 0 1")[i % 3]
+        parts.append(
+            f'<joint name="j{i}" type="revolute"><parent link="l{i}"/><child link="l{i + 1}"/><axis xyz="{axis}"/>'
+            '<origin xyz="0 0.01 0.1" rpy="0 0.1 0"/><limit lower="-3" upper="3" effort="9" velocity="9"/></joint>'
+        )
+    return f'<robot name="links">{"".join(parts)}</robot>'
 
 
 def model_of(robot: str) -> Model:
@@ -79,7 +102,7 @@ def model_of(robot: str) -> Model:
     from servonode.wings.robots.model import model
     from servonode.wings.robots.read import read
 
-    found = read(file_of(robot), base=ROBOTS[robot].base, casters=ROBOTS[robot].kept)
+    found = read(file_of(robot), base=SOURCES[robot].base, casters=SOURCES[robot].kept)
     bodies = [
         replace(body, joints=tuple(replace(each, damping=0.0, friction=0.0) for each in body.joints))
         for body in found.bodies
@@ -117,7 +140,8 @@ class Own:
         block.store("h", texts[n * n :])
         sizes = (len(model.parameters), len(model.coordinates), n, n, n, n)
         first = "def terms(p: f64[{}], q: f64[{}], v: f64[{}], M: f64[{}, {}], h: f64[{}]):\n".format(*sizes)
-        text = HEADER + first + "\n".join(block.lines) + "\n"
+        text = HEADER + (model.tree.data.text if model.tree and model.tree.data else "")
+        text += "\n\n" + first + "\n".join(block.lines) + "\n"
         self._kernel: Any = Kernel("terms", text, *built(text, lambda _: ""))
         self._p = np.array([each.quantity.default for each in model.parameters], float)
 
@@ -134,9 +158,9 @@ class Pinocchio:
     def __init__(self, robot: str, names: Sequence[str]) -> None:
         import pinocchio as pin
 
-        root = [pin.JointModelFreeFlyer()] if ROBOTS[robot].base == "free" else []
+        root = [pin.JointModelFreeFlyer()] if SOURCES[robot].base == "free" else []
         model = pin.buildModelFromUrdf(str(file_of(robot)), *root)
-        kept = [model.getJointId(each) for each in ROBOTS[robot].kept]
+        kept = [model.getJointId(each) for each in SOURCES[robot].kept]
         self.pin, self.model = pin, pin.buildReducedModel(model, kept, pin.neutral(model)) if kept else model
         self.data = self.model.createData()
         ids = {_identifier(name): i for i, name in enumerate(self.model.names)}
@@ -185,7 +209,7 @@ class Mujoco:
         self.data = mujoco.MjData(self.model)
         ids = {_identifier(self.model.joint(i).name): i for i in range(self.model.njnt)}
         joints = [ids[name] for name in names]
-        free = ROBOTS[robot].base == "free"
+        free = SOURCES[robot].base == "free"
         self._at_q = [*range(7 * free), *self.model.jnt_qposadr[joints]]
         self._order = [*range(6 * free), *self.model.jnt_dofadr[joints]]
 
@@ -205,7 +229,7 @@ def compiled(robot: str) -> Any:
 
     from servonode.wings.robots.unsupported import remove_shapes
 
-    spec, source = mujoco.MjSpec.from_file(str(file_of(robot))), ROBOTS[robot]
+    spec, source = mujoco.MjSpec.from_file(str(file_of(robot))), SOURCES[robot]
     kept = set(source.kept)
     remove_shapes(spec)
     spec.compiler.fusestatic = False

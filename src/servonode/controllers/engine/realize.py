@@ -228,8 +228,13 @@ class _Samples:
     direction: Array
 
 
-def _terms(law: ServoLaw, times: Array, states: Array, goals: Array) -> tuple[npt.NDArray[np.int64], _Terms]:
-    """Which of the states are inside the domain of the program, and J, R, W, F there."""
+def _terms(
+    law: ServoLaw, times: Array, states: Array, goals: Array, rows_alone: bool = False
+) -> tuple[npt.NDArray[np.int64], _Terms]:
+    """Which of the states are inside the domain of the program, and J, R, W, F there.
+
+    rows_alone: R is 0 where no condition needs it.
+    """
     n, answer = len(states), law.answer()
     found = {name: np.zeros((n, *one.shape)) for name, one in law.term_arrays().items()}
     good = np.zeros(n, dtype=bool)
@@ -240,7 +245,9 @@ def _terms(law: ServoLaw, times: Array, states: Array, goals: Array) -> tuple[np
     inside = np.flatnonzero(good & np.isfinite(W.sum(axis=(1, 2))) & np.isfinite(J.sum(axis=(1, 2))))
     if law.description.extension and law.description.extension.integrators:  # not all unknowns are inputs
         return inside, _Terms(W[inside], np.tile(np.eye(W.shape[2]), (len(inside), 1, 1)), W[inside], F[inside])
-    return inside, _Terms(J[inside], responses(law.machine, times[inside], states[inside]), W[inside], F[inside])
+    needed = not rows_alone or W.shape[1] == 1 or F.shape[1]
+    R = responses(law.machine, times[inside], states[inside]) if needed else np.zeros((len(inside), 1, 1))
+    return inside, _Terms(J[inside], R, W[inside], F[inside])
 
 
 def _samples(terms: _Terms, size: Array) -> _Samples:
@@ -324,7 +331,7 @@ def _conditions(law: ServoLaw, t: float, states: Array, y: Array, size: Array) -
     """The condition at each of the states, at one time and goal; 0 outside the program's domain."""
     n = len(states)
     conditions = np.zeros(n)
-    inside, terms = _terms(law, np.full(n, t), states, np.tile(y, (n, 1)))
+    inside, terms = _terms(law, np.full(n, t), states, np.tile(y, (n, 1)), rows_alone=True)
     conditions[inside] = _samples(terms, size).condition
     return conditions
 
