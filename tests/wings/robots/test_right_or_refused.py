@@ -47,7 +47,7 @@ RIGHT = {
         body("a", hinge("a"), '<geom type="box" size=".1 .2 .3" pos="0.1 0 0"/>'),
         before='<compiler inertiafromgeom="true"/>'),
     "a spring by its time constant, a site with a material": mjcf(
-        body("a", hinge("a", 'springdamper="0.2 0.5"'), '<site name="s" material="red"/>'),
+        body("a", hinge("a", 'springdamper="0.2 0.5"'), '<site name="s" material="red"/><body name="bare"/>'),
         motors('joint="a"'), '<asset><material name="red"/></asset>'),
     "springs that are switched off": mjcf(SPRUNG, before='<option><flag spring="disable"/></option>'),
     "dampers that are switched off": mjcf(

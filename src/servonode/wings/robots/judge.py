@@ -206,21 +206,20 @@ class _Judge:
 
     def _stated_alike(self, x: Array) -> str:
         """Which number the machine states otherwise than the file; x: a state."""
-        for what, own, theirs in (
-            *self._numbers(),
-            *self._ranges(x),
-            *(self._limits() if self.robot.motorless else ()),
-        ):
+        for what, own, theirs in self._numbers(x):
             if (own is None) != (theirs is None) or abs((own or 0.0) - (theirs or 0.0)) > MOST * abs(theirs or 0.0):
                 return f"its {what} is {own}, and that of the file {theirs}".replace("None", "unlimited")
         return ""
 
-    def _numbers(self) -> Iterator[Stated]:
+    def _numbers(self, x: Array) -> Iterator[Stated]:
         own, model = self.machine.parameters, self.model
         gravity = 0.0 if model.opt.disableflags & NO_GRAVITY else float(np.linalg.norm(model.opt.gravity))
         yield "gravity", own.get("gravity", own.get("g", 0.0)), gravity
         masses = (own.get(f"{identifier(each.name)}_mass", 0.0) for each in self.robot.bodies)
         yield "total mass", sum(masses), float(model.body_mass[model.body_weldid > 0].sum())
+        yield from self._ranges(x)
+        if self.robot.motorless:
+            yield from self._limits()
 
     def _ranges(self, x: Array) -> Iterator[Stated]:
         """The ranges of inputs, by how hard MuJoCo's motors push at most."""
@@ -241,8 +240,7 @@ class _Judge:
         described, own = self.machine.description, self.machine.parameters
         known = {each.name: each for each in (*described.state, *described.inputs)}
         for joint in ElementTree.parse(self.robot.file).iterfind("joint"):
-            name, limit = identifier(joint.get("name", "")), joint.find("limit")
-            kind = joint.get("type")
+            name, limit, kind = identifier(joint.get("name", "")), joint.find("limit"), joint.get("type")
             if name not in known or limit is None or kind not in ("revolute", "prismatic", "continuous"):
                 continue
             low, high, effort, speed = (float(limit.get(each, 0)) for each in ("lower", "upper", "effort", "velocity"))
@@ -250,8 +248,7 @@ class _Judge:
             for side, end in zip(("lower", "upper"), ends, strict=True):
                 yield f'{side} limit of joint "{name}"', own.get(f"{name}_{side}"), end
             yield f'speed of joint "{name}"', known[name].rate_limit, speed or None
-            motor = known.get(input_of(name, described.input_names))
-            if motor:
+            if motor := known.get(input_of(name, described.input_names)):
                 yield f'effort of joint "{name}"', motor.limit, effort or None
 
     def _states_of(self) -> Iterator[Array]:
@@ -275,7 +272,8 @@ class _Judge:
                     break
 
     def _is_closed(self, x: Array) -> bool:
-        self._accelerations(x, np.zeros(self.machine.n_inputs))
+        self._place(x, np.zeros(self.machine.n_inputs))
+        self.mujoco.mj_forward(self.model, self.data)
         return bool(np.abs(self.data.efc_pos).max(initial=0.0) < APART)
 
     def _place(self, x: Array, u: Array) -> None:

@@ -64,7 +64,7 @@ def _set_springs(spec: Any, inertias: dict[str, Inertia]) -> None:
         own = inertias[each.name]
         (xx, xy, xz), (_, yy, yz), (_, _, zz) = own.inertia
         each.mass, each.ipos, each.inertia = own.mass, own.centre, np.zeros(3)
-        each.fullinertia = [xx, yy, zz, xy, xz, yz]
+        each.fullinertia = [xx, yy, zz, xy, xz, yz] if own.inertia.any() else [np.nan, 0, 0, 0, 0, 0]
     found = heavy.compile()
     for each in timed:
         joint = found.joint(each.name)
