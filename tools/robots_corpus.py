@@ -332,10 +332,12 @@ def counts(results: dict[str, Result]) -> list[str]:
         f"* {len(results)} files; MuJoCo compiles {len(whole)} of them by itself, each body that moves with a mass.",
         f"* Of these {len(loaded)} load ({len(loaded) / len(whole):.1%}), {len(plain)} ({len(plain) / len(whole):.1%})",
         "  with nothing ignored; the others are refused in one line.",
-        f"* MuJoCo does not compile {len(rest)}; {refused} of them are refused in one line, the others are read:",
-        "  inertias are judged where parts are joined, and shapes need no size.",
+        f"* MuJoCo does not compile {len(rest)}; {refused} are refused in one line, {len(rest) - refused} are read:",
+        "  inertias are judged where parts are joined, links that joints of others move need none of their own, shapes",
+        "  need no size, and what is only seen no texture. `check` says of each that MuJoCo does not compare it.",
         f"* {len(misses)}, small ones first, were derived: their accelerations differ from MuJoCo's by {most:.0e}",
-        f"  of the largest or less; {slow} took more than {MOST_SECONDS:g} s.",
+        f"  of the largest or less; {slow} took more than {MOST_SECONDS:g} s. All others were only read, and their",
+        "  mass matrices compared.",
     ]
 
 

@@ -58,6 +58,8 @@ RIGHT = {
     "actuators that are switched off": mjcf(
         SPRUNG, motors('name="m" joint="j"', 'name="n" joint="j" group="2" damping="0.5" armature="0.1"'),
         '<option actuatorgroupdisable="2"/>'),
+    "a site with the name of its fixed body": mjcf(
+        '<body name="base"><site name="base"/>' + body("a", hinge("a")) + "</body>", motors('joint="a"')),
     "points of sites": mjcf(
         SITES.replace('name="b" axis="0 1 0"', 'name="b" axis="0 0 1"')
         .replace('"s" pos="0.2 0 0"', '"s" pos="0.2 0.05 0.1"').replace('"r" euler', '"r" pos="0 0.05 0.1" euler'),

@@ -162,7 +162,9 @@ class _Machine:
     def _frames(self) -> list[links.Frame]:
         found = []
         for each in self.robot.frames:
-            self.sites[each.name] = name = self._place(each.name, "site")  # bodies come before sites
+            name = self._place(each.name, "site")  # bodies come before sites
+            name = self._place(f"{name}_site", "frame") if name in self.sites.values() else name
+            self.sites[each.name] = name
             found.append(links.frame(name, each.body and identifier(each.body), each.position, each.rotation))
         return found
 
