@@ -171,54 +171,34 @@ def _read(file: Path, ignore: list[str]) -> Result:
     import mujoco
     import numpy as np
 
+    from servonode.wings.robots.judge import alone
     from servonode.wings.robots.read import mass_matrix, read
 
     robot = read(file, ignore=ignore)
     n = sum({"ball": 3, "free": 6}.get(each.kind, 1) for each in robot.joints)
     try:
-        model = _alone_as_read(mujoco, robot, ignore)
+        model = alone(mujoco, robot, {"ignore": ignore})
     except ValueError:
         return {"n": n, "masses": None}
-    data, rng, worst = mujoco.MjData(model), np.random.default_rng(0), 0.0
-    for _ in range(POSES):
-        values, order = list[float](), list[int]()
+    data, worst = mujoco.MjData(model), 0.0
+    for pose in range(POSES):
+        rng, order = np.random.default_rng(pose), list[int]()  # as `mass_matrix` draws
         for joint in robot.joints:
             stated = model.joint(joint.name)
             place, dof = int(stated.qposadr[0]), int(stated.dofadr[0])
             if joint.kind in ("hinge", "slide"):
-                values.append(rng.uniform(-1, 1))
-                data.qpos[place] = values[-1]
+                data.qpos[place] = rng.uniform(-1, 1)
             else:
                 turn = rng.normal(size=4)
                 place += 3 * (joint.kind == "free")
                 data.qpos[place : place + 4] = [turn[3], *turn[:3]]
-                values += list(turn)
             order += range(dof, dof + {"ball": 3, "free": 6}.get(joint.kind, 1))
         mujoco.mj_forward(model, data)
         M = np.zeros((model.nv, model.nv))
         mujoco.mj_fullM(model, data, M)
         M = M[np.ix_(order, order)]
-        worst = max(worst, float(np.abs(mass_matrix(robot, _Given(values)) - M).max() / np.abs(M).max()))
+        worst = max(worst, float(np.abs(mass_matrix(robot, np.random.default_rng(pose)) - M).max() / np.abs(M).max()))
     return {"n": n, "masses": worst}
-
-
-class _Given:
-    """Stands for a random generator that gives what is stated."""
-
-    def __init__(self, values: list[float]) -> None:
-        self.values = values
-
-    def uniform(self, low: float, high: float) -> float:  # noqa: ARG002
-        return self.values.pop(0)
-
-    def normal(self, size: int) -> list[float]:
-        return [self.values.pop(0) for _ in range(size)]
-
-
-def _alone_as_read(mujoco: Any, robot: Any, ignore: list[str]) -> Any:
-    from servonode.wings.robots.judge import alone
-
-    return alone(mujoco, robot, {"ignore": ignore})
 
 
 def _derived(file: Path, ignore: list[str]) -> Result:
