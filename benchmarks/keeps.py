@@ -92,12 +92,12 @@ CASES = {
     ),
     "crane": Case(
         tuple(
-            {"target": {"X": f"{a}*tanh({f}*t - 1)", "Z": z}}
+            {"target": {"X": f"{a}*tanh({f}*t - 1) + 0.2*sin(10*t)", "Z": z}}
             for a, f, z in ((2.5, 1.0, "1.0"), (3.0, 2.0, "0.7"), (2.0, 0.8, "0.5"), (2.5, 1.5, "1 + 0.3*sin(3*t)"))
         ),
         {"s": 0.4, "l": 0.4, "theta": 0.19, "s_dot": 0.5, "l_dot": 0.5, "theta_dot": 0.5},
         {"swing": 0.2, "obstacle": 1.85},
-        {"controller.predictor": False, "controller.limits": "keep", "plant.safety.limit.F": 150.0},
+        {"controller.predictor": False, "controller.limits": "keep", "plant.safety.limit.F": 200.0},
         checked=True,
     ),
     "arm": Case(
