@@ -287,7 +287,7 @@ class _Judge:
         if servos:
             self.mujoco.mj_forward(self.model, data)
         for name, servo in servos.items():
-            length = sum(share * state[each] for each, share in servo.lengths)
+            length = servo.gear * sum(share * state[each] for each, share in servo.lengths)
             i = self.model.actuator(name).id
             at = self.model.actuator_ctrladr[i]
             data.ctrl[at] = servo.command(data.ctrl[at], length, data.actuator_velocity[i])
