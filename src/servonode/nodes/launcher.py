@@ -89,8 +89,11 @@ class StartGate:
         self._folder, self._processes = folder, processes
         self._interrupted, self._fault, self._others_ready = interrupted, fault, others_ready
 
-    def open(self, waiting: set[str]) -> bool:
+    def open(self, waiting: set[str], inbox: AnySubscriber, statuses: NodeStatuses) -> bool:
         """Start the nodes in `waiting` once all are ready, and empty it; False if that fails.
+
+        inbox: the launcher's own, read meanwhile: where a node has taken no connection for HANDSHAKE_MS, as while its
+        plant is made, a subscriber of libzmq subscribes again only when it is read.
 
         If it returns True with some left in it, another node must be restarted before they can be ready.
         """
@@ -114,6 +117,7 @@ class StartGate:
                     )
                     return False
                 processes.forward_output()
+                statuses.take(inbox.receive())
                 time.sleep(READY_PAUSE_S)
             return bool(unready) or self._start(clients, waiting)
 
@@ -263,7 +267,7 @@ class Launcher:
             self._register(folder, self._described(), again)
             with Bus(folder.path, LAUNCHER) as bus:
                 inbox = bus.subscriber(launcher_subscribes((*self.processes.nodes, *self._others)))
-                if not gate.open(waiting):
+                if not gate.open(waiting, inbox, self._statuses):
                     return
                 if waiting:  # for a node that has died meanwhile
                     starting = self.processes.take_due()
