@@ -373,9 +373,9 @@ class _Judge:
         n, moved = self.machine.n_inputs, np.zeros(self.machine.n_inputs)
         for x in states[:POSES]:
             rest, _ = self._accelerations(x, np.zeros(n))
-            more = [np.abs(self._accelerations(x, each)[0] - rest).max(initial=0.0) for each in np.eye(n)]
-            moved = np.maximum(moved, more)
-        return np.array([PUSH / each if each > 0 else 1.0 for each in moved])
+            more = np.array([np.abs(self._accelerations(x, each)[0] - rest).max(initial=0.0) for each in np.eye(n)])
+            moved = np.maximum(moved, np.where(more > LITTLE * np.abs(rest).max(initial=LEAST), more, 0.0))
+        return np.array([PUSH / each if each > 0 else 1.0 for each in moved])  # a loop may hold what it drives
 
     def _spread(self, at: _Compared) -> float:
         """By how much MuJoCo's accelerations change where a state is moved by what rounding may move it."""
