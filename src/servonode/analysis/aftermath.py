@@ -46,7 +46,8 @@ def after_fault(closed_loop: ClosedLoop, run: Run, usual: float, found: Examinat
         text = next(each.text for each in machine.description.faults if each.name == "dead_point")
         text = f"after a fault at t = {dead:.4g} s the machine comes within {within:.3g} s to a {text}"
         found.add("warn", "safe action", f"{text}; nothing is known beyond it, so give a brake, safe= of its Model")
-    if largest > GAIN * usual and largest > before and not closed_loop.servos:  # which zero input lets rest
+    rests = closed_loop.servos and len(closed_loop.servos) == machine.n_inputs  # motors beside servos coast
+    if largest > GAIN * usual and largest > before and not rests:
         what = "the safe action does" if machine.description.has_safe_action else "zero input does"
         text = f"the machine gains speed after a fault at t = {t:.4g} s: from {before:.3g} J its kinetic energy grows "
         text += f"to {largest:.3g} J within {within:.3g} s, in the run it is at most {usual:.3g} J; {what} not hold it"

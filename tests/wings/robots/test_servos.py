@@ -263,6 +263,13 @@ def test_a_check_says_that_servos_hold(tmp_path: Path) -> None:
     assert held.after_fault == {"pa": "0: holds where it stands", "pb": "0: holds where it stands"}
     falls = servonode.check(launch(tmp_path, driver="simulated", duration=0.1))
     assert falls.after_fault == {"pa": "0: coasts", "pb": "0: coasts"}
+    beside = '<position name="pa" joint="a" kp="400" kv="20" forcerange="-60 60"/><motor name="pb" joint="b"/>'
+    partly = servonode.check(launch(tmp_path, beside, duration=0.1))
+    assert partly.after_fault == {"pa": "0: holds where it stands", "pb": "0: coasts"}
+    warned = [
+        any("gains speed after a fault" in each.text for each in found.findings) for found in (held, falls, partly)
+    ]
+    assert warned == [False, True, True]
 
 
 def test_the_python_file_of_a_machine_has_its_servos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
