@@ -53,6 +53,10 @@ CASES: Mapping[str, tuple[Any, Mapping[str, Any]]] = {
         {"keep": {"up": {"expression": "0.6 - phi", "brake": 1.5}}, "residuals": {"angle": "phi - 0.1*sin(t)"}},
     ),
     "crash": (cart, {"keep": {"wall": {"expression": "1 - x", "brake": 8.0}}, "residuals": {"place": "x - 2*sin(t)"}}),
+    "hot": (
+        pendulum,
+        {"keep": {"fast": "2 - phi_dot"}, "residuals": {"angle": "phi - 0.1*sin(t)"}, "gains": {"lambda": 1.0}},
+    ),
     "slow": (
         cart,
         {"keep": {"fast": {"expression": "0.5 - x_dot", "rate": 30.0}}, "residuals": {"place": "x - 2*sin(t)"}},
@@ -167,6 +171,13 @@ def test_starts_keep_and_reach_to_the_edge() -> None:
     assert 0.9 < wide[:, 0].max() <= 1.0
     assert np.array_equal(found, starts(closed_loop, 200, seed=3))
     assert not np.array_equal(found, starts(closed_loop, 200, seed=4))
+
+
+def test_a_start_is_promised_only_where_it_keeps_until_a_command_acts() -> None:
+    late = Rows(loop("hot", controller__delay=1).closed_loop)
+    for speed, kept in ((1.8, True), (1.99, True), (1.993, False), (1.999, False)):  # 1.5 rad/s^2 for 5 ms
+        assert late.keeps_at(np.array([-np.arcsin(0.15), speed, 0.0])) is kept
+        assert Rows(loop("hot").closed_loop).keeps_at(np.array([-np.arcsin(0.15), speed, 0.0]))
 
 
 def test_sampling_takes_from_the_margin_what_a_speed_goes_on_for_a_period() -> None:

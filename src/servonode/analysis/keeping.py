@@ -49,6 +49,7 @@ class Rows:
         self.lower: Array = -free if self.integrates else least
         self.upper: Array = free if self.integrates else most
         self._at_start = closed_loop.goal(0.0)
+        self._advance = self.machine.advancer(closed_loop.launch.plant.integrator)
 
     def reached(self, x: Array) -> Array:
         """The state next to x that the machine reaches from its start."""
@@ -96,17 +97,26 @@ class Rows:
         return [int(i) for i in moved[np.asarray(found.ineqlin.marginals) < -ROUNDING]]
 
     def keeps_at(self, x: Array) -> bool:
-        """Whether all can be kept from a state at t = 0.
+        """Whether all can be kept from a state at t = 0, and from where no inputs move it before a command acts.
 
         Each h and all inner functions of barriers are 0 or above, some inputs keep all rows, the law answers, the
         machine has no fault.
         """
-        y = self.goal(0.0, x)
-        rows = self.law.keep_rows(0.0, x, y)
+        control, kept = self.loop.control, self._keeps(0.0, x)
+        assert control is not None
+        if kept and control.stated.delay and control.times.period_ns:
+            states, u = x.copy(), np.zeros(len(self.upper))
+            self._advance(0, control.stated.delay, control.times.period_ns, states, u, self.machine.c)
+            kept = self._keeps(control.stated.delay * control.times.period, states)
+        return kept
+
+    def _keeps(self, t: float, x: Array) -> bool:
+        y = self.goal(t, x)
+        rows = self.law.keep_rows(t, x, y)
         if not np.isfinite(rows).all() or (rows[self.degrees > 0, :2] < 0.0).any() or (self._inner(x, y) < 0.0).any():
             return False
-        answer = self.law.evaluate(0.0, x, y)
-        return not answer.status and not self.conflict(rows, answer.inputs) and self.loop.machine.fault(0.0, x) is None
+        answer = self.law.evaluate(t, x, y)
+        return not answer.status and not self.conflict(rows, answer.inputs) and self.loop.machine.fault(t, x) is None
 
     def _inner(self, x: Array, y: Array) -> Array:
         """(d/dt + k)^j h, 0 < j < r - 1, of faces of relative degree r > 2: by a motion without inputs, which do not
@@ -117,11 +127,11 @@ class Rows:
             return np.ones(0)
         control = self.loop.control
         assert control is not None
-        step, advance = control.times.period_ns or 10**6, self.machine.advancer(self.loop.launch.plant.integrator)
+        step = control.times.period_ns or 10**6
         states, u = x.copy(), np.zeros(len(self.upper))
         values = [self.law.keep_rows(0.0, x, y)[deep, 0]]
         for i in range(1, 5):
-            advance(i - 1, 1, step, states, u, self.machine.c)
+            self._advance(i - 1, 1, step, states, u, self.machine.c)
             values.append(self.at(i * step / 1e9, states)[deep, 0])
         series = np.linalg.solve(np.vander(np.arange(5) * step / 1e9, 5, increasing=True), np.array(values))
         found = []
