@@ -5,9 +5,11 @@ depends on what states it, and on the modules that turn this into text. A change
 stale hit; a change in a module that does not derive is no other key.
 """
 
+import gc
 import hashlib
 import re
 from collections.abc import Callable, Sequence
+from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -235,10 +237,22 @@ def loaded_digests() -> dict[str, str]:
     return {name: hashlib.sha256(kernel.text.encode()).hexdigest() for name, (kernel, _) in _loaded.items()}
 
 
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """No garbage collection, which takes a tenth of the time: expressions make no cycles."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 def _compiled(build: Build, what: str, numbers: bool, later: Sequence[str]) -> Compiled:
     from servonode.kernels.build import built
 
-    with reported(f"deriving and compiling {what}, once"), progress_of(what):
+    with reported(f"deriving and compiling {what}, once"), progress_of(what), _no_collections():
         begin = monotonic()
         text, description = build()
         lines, derived = text.count("\n"), monotonic()

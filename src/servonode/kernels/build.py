@@ -17,6 +17,7 @@ from servonode.kernels.llvm import llvm_text
 
 TextOf = Callable[[str], str]
 Keeps = Callable[[str, Callable[[], bytes]], bytes]
+LARGE = 500_000  # letters of LLVM IR, from which on the passes of level 2 take seconds and make no faster code
 _KEY = re.compile(r"kernel_[0-9a-f]{32}")
 
 
@@ -32,7 +33,7 @@ def built(
     kept: gives object code for LLVM IR, from a cache or from the function it is given: other definitions, and changed
     modules that derive, often come to the same IR.
     for_numbers: the code is the same for all texts that differ only in their numbers.
-    later: functions that are compiled only where others call them; other kernels may import them.
+    later: functions that are compiled only where others of the module call them; other kernels may import them.
 
     Raises:
         KernelError: the text is outside of the kernel language.
@@ -85,7 +86,8 @@ def _machine() -> Any:
 
 def _object_code(text: str) -> bytes:
     """The optimised object code of LLVM IR for this computer."""
-    return object_for(_machine(), text, this_host().optimisation)
+    level = this_host().optimisation
+    return object_for(_machine(), text, min(level, 1) if len(text) > LARGE else level)
 
 
 def object_for(machine: Any, text: str, level: int) -> bytes:

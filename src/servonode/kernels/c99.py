@@ -66,7 +66,7 @@ def translate(module: ir.Module, entry: str, rename: Mapping[str, str] | None = 
     symbol, changed, taken = module.names[entry].symbol, rename or {}, set[str]()
     wanted = {symbol}
     for name, each in reversed(module.functions.items()):  # callers before what they call
-        wanted |= {called.symbol for called in ir.calls(each.body)} if name in wanted else set()
+        wanted |= each.calls if name in wanted else set()
     functions = [each for name, each in module.functions.items() if name in wanted]
     c_names = {name: identifier(changed.get(name, name), taken) for name in _HELPERS}
     for of in (each.signature for each in functions):

@@ -11,6 +11,7 @@ where a function does not need it.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cached_property
 from typing import NamedTuple
 
 
@@ -261,6 +262,16 @@ class Function:
     body: tuple[Statement, ...]
     doc: str = ""
 
+    @cached_property
+    def called(self) -> "list[Shared | Called]":
+        """Its calls of others and its additions for all threads."""
+        return [each for each in nodes(self.body) if isinstance(each, Shared | Called)]
+
+    @property
+    def calls(self) -> set[str]:
+        """The symbols of the functions that it calls."""
+        return {each.function.symbol for each in self.called if isinstance(each, Called)}
+
 
 @dataclass
 class Module:
@@ -270,23 +281,22 @@ class Module:
     names: dict[str, Signature] = field(default_factory=dict)  # functions that can be called, by their plain names
     constants: dict[str, int] = field(default_factory=dict)  # sizes
     records: dict[str, tuple[Local, ...]] = field(default_factory=dict)  # their fields
+    inner: set[str] = field(default_factory=set)  # symbols of functions that only others of the module call
 
     @property
     def own(self) -> list[Function]:
-        """The functions that are not imported."""
-        return [each for each in self.functions.values() if not each.signature.module]
-
-
-def calls(node: object) -> Iterator[Signature]:
-    """The functions that expressions and statements call."""
-    return (each.function for each in nodes(node) if isinstance(each, Called))
+        """The functions that are neither imported nor inner ones."""
+        return [f for symbol, f in self.functions.items() if not f.signature.module and symbol not in self.inner]
 
 
 def without(module: Module, names: Sequence[str]) -> Module:
-    """The module less its functions of these names that no other of its functions calls."""
-    called = {each.symbol for function in module.functions.values() for each in calls(function.body)}
-    dropped = {module.names[name].symbol for name in names if name in module.names} - called
-    return replace(module, functions={name: each for name, each in module.functions.items() if name not in dropped})
+    """The module less its functions of these names that no other of its functions calls; the others are inner ones."""
+    inner, kept, called = {module.names[name].symbol for name in names if name in module.names}, [], set[str]()
+    for symbol, each in reversed(module.functions.items()):
+        if symbol not in inner or symbol in called:
+            kept.append(symbol)
+            called |= each.calls
+    return replace(module, functions={symbol: module.functions[symbol] for symbol in reversed(kept)}, inner=inner)
 
 
 def written(module: Module) -> dict[str, frozenset[str]]:
@@ -296,9 +306,8 @@ def written(module: Module) -> dict[str, frozenset[str]]:
         names: set[str] = set()
         for each in walk(function.body):
             names |= set(_stored(each))
-        within = [each for each in nodes(function.body) if isinstance(each, Shared | Called)]
-        names |= {each.element.array.name for each in within if isinstance(each, Shared)}
-        for call in (each for each in within if isinstance(each, Called)):
+        names |= {each.element.array.name for each in function.called if isinstance(each, Shared)}
+        for call in (each for each in function.called if isinstance(each, Called)):
             into = found[call.function.symbol]
             pairs = zip(call.function.arguments, call.arguments, strict=True)
             names |= {_array_of(given) for argument, given in pairs if argument.name in into}

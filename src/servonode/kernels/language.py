@@ -91,7 +91,7 @@ def _take(node: ast.AST, module: ir.Module, other: ir.Module, names: Mapping[str
             _refuse(node, f"the import of {name}, which is not there,")
     for symbol, function in reversed(other.functions.items()):  # callers before what they call
         if symbol in wanted:
-            wanted |= {each.symbol for each in ir.calls(function.body)}
+            wanted |= function.calls
     module.functions |= {symbol: each for symbol, each in other.functions.items() if symbol in wanted}
 
 

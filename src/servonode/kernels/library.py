@@ -10,6 +10,7 @@ NAMES, GIVEN = "names", "given"  # declarations for type checkers
 Given = Mapping[str, tuple[str, str]]
 NONE: Given = {}
 _IMPORT = re.compile(r"^from servonode\.kernels\.lib\.(\w+) import (.+)\n", re.MULTILINE)
+_FUNCTION = re.compile(r"^def (\w+)", re.MULTILINE)
 _NUMBER = re.compile(r"^(\w+) = (-?[\d_]+)\b", re.MULTILINE)
 
 
@@ -50,3 +51,9 @@ def library_text(
 def numbers_of(name: str) -> Mapping[str, int]:
     """The whole numbers that a text names."""
     return {each: int(number) for each, number in _NUMBER.findall(_text(name))}
+
+
+@cache
+def functions_of(name: str) -> tuple[str, ...]:
+    """The functions of a text."""
+    return tuple(_FUNCTION.findall(_text(name)))

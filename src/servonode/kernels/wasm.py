@@ -47,7 +47,7 @@ def _needed(module: ir.Module, entries: Mapping[str, ir.Signature]) -> ir.Module
         symbol = waiting.pop()
         if symbol not in wanted:
             wanted.add(symbol)
-            waiting += [each.symbol for each in ir.calls(module.functions[symbol].body)]
+            waiting += module.functions[symbol].calls
     return replace(module, functions={name: each for name, each in module.functions.items() if name in wanted})
 
 

@@ -91,8 +91,7 @@ class Call:
     @cached_property
     def shape(self) -> tuple[int, ...]:
         n = len(self.tree.motions)
-        shapes = {"tree_mass": (n, n), "tree_bias": (n,), "tree_world": (len(self.tree.parents), 12)}
-        return shapes.get(self.function, (1,))
+        return {"tree_mass": (n, n), "tree_bias": (n,)}.get(self.function, (1,))
 
     @cached_property
     def definitions(self) -> Any:
@@ -100,8 +99,6 @@ class Call:
         program, n = self.tree.program, len(self.tree.motions)
         if self.function == "tree_mass":
             return program.mass_matrix
-        if self.function == "tree_world":
-            return sympy.Matrix([[*R[0], *R[1], *R[2], *p] for R, p in program.places])
         if self.function in ("tree_kinetic", "tree_potential"):
             found = [program.kinetic if self.function == "tree_kinetic" else program.potential]
         else:
@@ -143,6 +140,7 @@ class TreeData:
     """A tree of nodes of a recursion, as the functions of the kernel take it."""
 
     program: "Recursion"
+    _calls: dict[tuple[str, tuple[Expr, ...]], Call] = field(default_factory=dict)
 
     @cached_property
     def motions(self) -> list[Expr]:
@@ -223,12 +221,12 @@ class TreeData:
 
     def entries(self, function: str, *inputs: Iterable[Expr]) -> Matrix:
         """All that a function computes."""
-        call = Call(self, function, tuple(each for part in inputs for each in part))
+        stated = function, tuple(each for part in inputs for each in part)
+        call = self._calls.setdefault(stated, Call(self, *stated))  # one, so that it is emitted once
         rows, columns = (*call.shape, 1)[:2]
         if function == "tree_mass":
             return sympy.Matrix(rows, columns, lambda i, k: Computed(call, i, k) if self._together(i, k) else 0)
-        two = len(call.shape) == 2
-        return sympy.Matrix(rows, columns, lambda i, k: Computed(call, i, k) if two else Computed(call, i))
+        return sympy.Matrix(rows, columns, lambda i, _: Computed(call, i))
 
     def _together(self, i: int, k: int) -> bool:
         """Whether one of two motions moves the other."""

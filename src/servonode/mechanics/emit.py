@@ -6,6 +6,7 @@ its digits, so that the same expression has the same bits wherever it is compile
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import sympy
@@ -15,7 +16,7 @@ from sympy.printing.pycode import PythonCodePrinter
 from servonode.errors import ModelError
 from servonode.mechanics.functions import COMPILED, TO_STATE, choose
 from servonode.mechanics.kernels import MachineKernel, Signature
-from servonode.mechanics.straight_line import by_addition, leaves_of, ordered, symbols_of
+from servonode.mechanics.straight_line import REMEMBERED, by_addition, leaves_of, ordered, symbols_of
 from servonode.mechanics.symbols import nodes_of
 
 Expr = Any
@@ -229,13 +230,25 @@ class Constants:
         self, signature: Signature, expressions: list[Expr], places: Sequence[int], all_loaded: bool = False
     ) -> str:
         """The function that puts expressions in their places of c."""
-        block = Block(None)
-        names = block.evaluate(expressions)
+        texts, names = _evaluated(tuple(expressions))
         used = frozenset[Expr]().union(*map(symbols_of, expressions))
         lines = [f"    {local(each)} = p[{i}]" for i, each in enumerate(self.parameters) if all_loaded or each in used]
-        lines += block.lines
+        lines += texts
         lines += [f"    c[{i}] = {name}" for i, name in zip(places, names, strict=False)]
         return signature.definition() + ("\n".join(lines) or "    pass") + "\n"
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _atom(atom: Expr) -> str:
+    return str(_printer.doprint(atom))
+
+
+@lru_cache(maxsize=100)  # of a machine and its laws
+def _evaluated(expressions: tuple[Expr, ...]) -> tuple[list[str], list[str]]:
+    """The lines that compute expressions of parameters, and the text of each."""
+    block = Block(None)
+    names = block.evaluate(expressions)
+    return block.lines, names
 
 
 class Block:
@@ -291,8 +304,7 @@ class Block:
         return hoisted
 
     def _text(self, expression: Expr) -> str:
-        text = self._print(expression)
-        return text if expression.is_Atom else self.let(text)
+        return _atom(expression) if expression.is_Atom else self.let(self._print(expression))
 
     def _print(self, expression: Expr) -> str:
         """The text of an expression. Long sums in it get names first, for what reads the text nests as sums do."""

@@ -6,12 +6,14 @@ losses as last entry, the inputs u, and the constants c computed from the parame
 
 from collections.abc import Iterable, Mapping
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import msgspec
 import sympy
 
 from servonode.definitions.progress import doing
+from servonode.kernels.library import library_text
 from servonode.mechanics import computed, emit, kernels, reactions
 from servonode.mechanics.derivation import Derivation
 from servonode.mechanics.description import MachineDescription, Skeleton
@@ -212,7 +214,6 @@ def _project(model: Model, block: Block) -> str:
 def _poses(tree: Tree, block: Block) -> str:
     """Generated `poses(t, x, c, out)`: see `Machine.poses`."""
     parts: list[Link | Frame] = [*tree.links, *tree.frames]
-    places = [[entry for part in tree.place_of(each.name) for entry in part] for each in parts]
     bodies: list[list[Expr]] = []
     for each in parts:
         if isinstance(each, Frame):
@@ -221,14 +222,18 @@ def _poses(tree: Tree, block: Block) -> str:
             (xx, xy, xz), (_, yy, yz), (_, _, zz) = each.inertia
             bodies.append([each.mass, *each.centre, xx, yy, zz, xy, xz, yz])
     if tree.data is None or block.constants is None:
-        rows = [entry for row in zip(places, bodies, strict=True) for part in row for entry in part]
-        block.store_rows("out", block.evaluate(rows), POSE)
+        located = [tree[each.name] for each in parts]
+        rows = [(*each.position, *each.rotation, *body) for each, body in zip(located, bodies, strict=True)]
+        block.store_rows("out", block.evaluate(list(chain(*rows))), POSE)
         return _function("poses", block)
-    start = block.constants.run([entry for row in bodies for entry in row])
-    block.store_rows("out", block.evaluate([entry for row in places for entry in row]), 12)
-    block.lines += [f"    for i in range({len(parts)}):", "        for j in range(10):"]
-    block.lines.append(f"            out[i, 12 + j] = c[{start} + 10 * i + j]")
-    return _function("poses", block)
+    held = [tree.held(each.name) for each in parts]
+    rows = [(*at, *turn[0], *turn[1], *turn[2], *body) for (_, turn, at), body in zip(held, bodies, strict=True)]
+    P, _ = tree.data.placed(block)
+    world, start = block.array("world", (len(tree.data.parents), 12)), block.constants.run(list(chain(*rows)))
+    block.lines += [f"    tree_world({P}, {world})", f"    placed({world}, c, {start}, out)"]
+    nodes = "".join(f"    if k == {k}:\n        return {node}\n" for k, (node, _, _) in enumerate(held) if node)
+    text = library_text("placed", {}, {"n_placed": POSE})
+    return "\n\n".join([f"def node_of(k: i64) -> i64:\n{nodes}    return 0\n", text, _function("poses", block)])
 
 
 def _derivatives(equations: Equations) -> str:

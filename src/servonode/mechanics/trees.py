@@ -140,14 +140,9 @@ class Tree(Stated):
         motions = tuple(each for joint in self.joints for each in joint.motions)
         return Located(position, rotation, velocity, angular, motions)
 
-    def place_of(self, name: str) -> tuple[sympy.MatrixBase, sympy.MatrixBase]:
-        """Position and rotation of a link or frame, of a large tree by functions of the kernel."""
-        if self.data is None:
-            return self[name].position, self[name].rotation
-        node, turn, at = self._held[name]
-        world = self.data.entries("tree_world")[node, :]
-        R, p = world[:, :9].reshape(3, 3), world[:, 9:].T
-        return p + R * sympy.Matrix(at), R * sympy.Matrix(turn)
+    def held(self, name: str) -> Held:
+        """The node to which a link or frame is fixed, its axes and origin there."""
+        return self._held[name]
 
     def joined(self, *names: str) -> tuple[str, list[tuple[sympy.MatrixBase, sympy.MatrixBase]]]:
         """The last link on which all of these links and frames hang, and their positions and rotations in its axes.

@@ -69,10 +69,12 @@ def law_source(servo: Servo, damping: float = 0.0, integral: bool = False, weigh
     doing("deriving", "text of its functions")
     constants = extended_source.constants_of(servo, description.weighted)
     body = start_functions(servo, constants, goal)
+    block, texts = arguments(servo, goal, constants), None
     if servo.extension:
         body += extended_source.extended_functions(servo, servo.extension, constants, goal)
     elif not program.inputs:
-        body.append(_terms(servo, goal, constants))
+        texts = Texts(servo, block, [servo.resolved(each.margin) for each in program.guards])
+        body.append(_terms(block, texts))
     if servo.faces:
         body.append(_keep_rows(servo, goal, constants))
     if program.watches:
@@ -80,7 +82,7 @@ def law_source(servo: Servo, damping: float = 0.0, integral: bool = False, weigh
     if found := splits(model, program):
         followed = [*(each.output for each in found), *(each.goal for each in found)]
         body.append(_values(servo, goal, "tracked", followed, constants, len(found)))
-    law = _law(servo, goal, answer, constants, damping, description.weighted)
+    law = _law(servo, goal, answer, block, texts, damping, description.weighted)
     sizes = sizes_text(law_sizes(describe(model), description))
     solver = [solver_text(servo, damping > 0)] if servo.keeping else []
     shared = [*solves(*body, law), *computed.functions(model.tree, constants, *body, law)]
@@ -118,27 +120,33 @@ def _check_count(servo: Servo) -> None:
     )
 
 
-def _terms(servo: Servo, goal: GoalLayout, constants: Constants) -> str:
-    """Generated `terms(t, x, y, c, f, f_dot, J, delta, W, b, F)` for checks and reports."""
-    block = arguments(servo, goal, constants)
-    texts = Texts(servo, block, [])
+def _terms(block: Block, texts: Texts) -> str:
+    """Generated `terms(t, x, y, c, f, f_dot, J, delta, W, b, F)` for checks and reports; the block stays as it is."""
+    n = len(block.lines)
     for array, values in (("f", texts.f), ("f_dot", texts.f_dot), ("delta", texts.delta), ("b", texts.b)):
         block.store(array, values)
     for array, rows in (("J", texts.J), ("W", texts.W)):
         block.lines += [f"    {array}[{i}, {k}] = {text}" for i, row in enumerate(rows) for k, text in enumerate(row)]
     block.lines += [f"    F[{i}, {k}] = {text}" for i, row in enumerate(texts.relations)
                     for k, text in enumerate(row[:-1])]  # fmt: skip
-    return block.function(Signature.of(LawKernel, "terms"), "t")
+    found = block.function(Signature.of(LawKernel, "terms"), "t")
+    del block.lines[n:]
+    return found
 
 
 def _law(
-    servo: Servo, goal: GoalLayout, answer: AnswerLayout, constants: Constants, damping: float, weighted: bool
+    servo: Servo,
+    goal: GoalLayout,
+    answer: AnswerLayout,
+    block: Block,
+    texts: Texts | None,
+    damping: float,
+    weighted: bool,
 ) -> str:
-    """Generated `law(t, x, y, c, K, out)`."""
-    block, program = arguments(servo, goal, constants), servo.program
+    """Generated `law(t, x, y, c, K, out)`. texts: already in the block, of a program without extension and inputs."""
+    program = servo.program
     guards = [servo.resolved(each.margin) for each in program.guards]
     scales: dict[Limit, str] = {}
-    texts: Texts | None = None
     kept: Kept | None = None
     free: list[str] = []  # what an extension would have without what it keeps
     if program.inputs:
@@ -150,7 +158,7 @@ def _law(
         kept, free = extended.kept, extended.free
         guard_texts, bounds = block.evaluate(guards), block.evaluate([each.at_most for each in program.limits])
     else:
-        texts = Texts(servo, block, guards)
+        assert texts is not None
         f, f_dot, guard_texts, bounds = texts.f, texts.f_dot, texts.guards, texts.bounds
         integrals = [f"y[{i}]" for i in range(goal.integrals.start, goal.integrals.stop)]
         z = _wanted(servo, block, texts, integrals, scales)

@@ -31,3 +31,6 @@ def parent(k: int) -> int:
 
 def first(k: int) -> int:
     """The first motion of a node of a tree."""
+
+def node_of(k: int) -> int:
+    """The node of a tree to which a link or frame is fixed."""

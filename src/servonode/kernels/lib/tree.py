@@ -54,7 +54,7 @@ def along_motions(k: int, v: f64[n_motions], c: f64[any_size], at: int, out: f64
             out[i + 1, r] += c[axes + 3 + r] * v[j]
 
 
-def tree_world(P: f64[n_nodes, n_pose], c: f64[any_size], at: int, out: f64[n_nodes, n_pose]) -> None:  # noqa: ARG001
+def tree_world(P: f64[n_nodes, n_pose], out: f64[n_nodes, n_pose]) -> None:
     """Rotation and origin of each node in the axes of the ground."""
     for r in range(12):
         out[0, r] = P[0, r]
