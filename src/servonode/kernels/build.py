@@ -69,7 +69,7 @@ def _argument(name: str, kind: Type, written: bool) -> Argument:
 
 
 @functools.cache
-def _machine() -> Any:
+def _machine(level: int) -> Any:
     """The target of object code: this computer's processor with all its features."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
@@ -78,7 +78,7 @@ def _machine() -> Any:
     return target.create_target_machine(
         cpu=llvm.get_host_cpu_name(),
         features=llvm.get_host_cpu_features().flatten(),
-        opt=this_host().optimisation,
+        opt=level,
         reloc="pic",
         codemodel="small",
     )
@@ -87,7 +87,8 @@ def _machine() -> Any:
 def _object_code(text: str) -> bytes:
     """The optimised object code of LLVM IR for this computer."""
     level = this_host().optimisation
-    return object_for(_machine(), text, min(level, 1) if len(text) > LARGE else level)
+    level = min(level, 1) if len(text) > LARGE else level
+    return object_for(_machine(level), text, level)
 
 
 def object_for(machine: Any, text: str, level: int) -> bytes:

@@ -1,6 +1,6 @@
 """Expressions of a program along the machine's motion: their derivatives, and whether the inputs reach these."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,16 @@ from servonode.mechanics.symbols import Parameter
 
 POINTS, CLEAR = 6, 1e-6  # a share of the largest singular value that no rounding makes
 Expr = Any
-Rates = dict[Expr, Expr]
 Row = tuple[Expr, Expr, list[Expr], Expr, int]  # f, f', J row, delta and relative degree of one residual
 _ORDERS = 2 * MOST_DERIVATIVES  # derivatives that are looked for, so that none beyond what there are stays unseen
+
+
+class Rates(dict[Expr, Expr]):
+    """Of all that moves its rate along the motion. known: the derivatives that were found by them."""
+
+    def __init__(self, rates: Mapping[Expr, Expr]) -> None:
+        super().__init__(rates)
+        self.known: dict[Expr, Expr] = {}
 
 
 def row_of(
@@ -56,7 +63,7 @@ def row_of(
 
 def moving_of(equations: Equations, program: Program, resolved: Resolution, orders: int = _ORDERS) -> Rates:
     """All that moves -> its rate along the motion: time, coordinates, the program's states, targets and signals."""
-    rates = equations.rates
+    rates = Rates(equations.rates)
     rates |= {each: resolved.in_velocities(rate) for each, rate in program.states.items()}
     for each in (*program.targets, *program.signals):
         rates |= {each.derivative(order): each.derivative(order + 1) for order in range(orders)}
@@ -69,22 +76,24 @@ def _along(expression: Expr, moving: Rates) -> Expr:
     The rule is applied node by node and the results are not expanded, so that x - X moves with x' - X' as one
     factor and the compiled law stays as short as a hand-written one.
     """
-    expression, known = sympy.sympify(expression), dict[Expr, Expr]()
+    expression, known = sympy.sympify(expression), moving.known
     for each in ordered([expression]):  # a definition moves as what it stands for
-        known[each] = named(_derivative(each.definition, moving, known))
-    return _derivative(expression, moving, known)
+        if each not in known:
+            known[each] = named(_derivative(each.definition, moving))
+    return _derivative(expression, moving)
 
 
-def _derivative(node: Expr, rates: Rates, known: dict[Expr, Expr]) -> Expr:
+def _derivative(node: Expr, rates: Rates) -> Expr:
+    known = rates.known
     if node in rates:
         return rates[node]
     if not node.free_symbols & rates.keys():
         return sympy.Integer(0)
     if isinstance(node, choose):
         margin, a, b = node.args
-        return choose(margin, _derivative(a, rates, known), _derivative(b, rates, known))
+        return choose(margin, _derivative(a, rates), _derivative(b, rates))
     if node not in known:
-        inner = [_derivative(argument, rates, known) for argument in node.args]
+        inner = [_derivative(argument, rates) for argument in node.args]
         known[node] = sympy.Add(*(_through(node, i, rate) for i, rate in enumerate(inner) if rate != 0))
     return known[node]
 
