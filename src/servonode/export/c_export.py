@@ -82,6 +82,8 @@ def _missing(closed_loop: ClosedLoop) -> Iterator[str]:
         yield f"target.{goal.name}.topic: the goal's own function keeps its start; the caller gives y with what comes."
     if closed_loop.estimation is not None:
         yield "The estimator: the law acts on the x that the caller gives, a state or an estimate of it."
+    if servos := closed_loop.source.servos():
+        yield f"Commands of the servos ({', '.join(servos)}): inputs are the forces that they are to give."
     drives = closed_loop.actuator
     if not drives.ideal:
         wanted = ("rate_limit", "lag", "delay", "quantum", "dead_zone")

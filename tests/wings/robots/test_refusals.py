@@ -86,6 +86,10 @@ BAD = {
         motor('<general name="p" joint="j" gainprm="0" biastype="affine" biasprm="0 -3 0"/>'),
         'actuator "p" is a servo',
     ),
+    "a servo without feedback": (
+        motor('<general name="p" joint="j" biastype="affine" biasprm="3 0 0"/>'),
+        'actuator "p" is a servo that holds neither place nor speed (ignored, it is a motor)',
+    ),
     "a servo that pushes": (
         motor('<general name="p" joint="j" gainprm="9" biastype="affine" biasprm="0 3 -1"/>'),
         'actuator "p" is a servo that pushes away from its place',

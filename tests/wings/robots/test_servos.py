@@ -16,6 +16,7 @@ from servonode.plants.drivers.driver import DriverError
 from servonode.plants.servos import ServoCommands
 from servonode.wings.acceptance.hil_accept import accept
 from servonode.wings.robots.read import read
+from tests.helpers.c_code import c_text
 from tests.helpers.extras import NO_MUJOCO
 from tests.helpers.refusals import command
 from tests.helpers.robots import machine_of
@@ -270,6 +271,12 @@ def test_a_check_says_that_servos_hold(tmp_path: Path) -> None:
         any("gains speed after a fault" in each.text for each in found.findings) for found in (held, falls, partly)
     ]
     assert warned == [False, True, True]
+
+
+def test_c_says_that_commands_of_servos_are_not_in_it(tmp_path: Path) -> None:
+    assert "Commands of the servos (pa, pb): inputs are the forces" in c_text(
+        servonode.load(launch(tmp_path)).closed_loop
+    )
 
 
 def test_the_python_file_of_a_machine_has_its_servos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

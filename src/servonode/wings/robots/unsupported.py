@@ -141,8 +141,10 @@ def _of_actuator(
         told = told and _of_joints(mujoco, spec, actuator)
         _, stiffness, damping = actuator.biasprm[:3]  # of a place servo a ratio, above zero, may stand for damping
         away = told and (stiffness > 0 or (damping > 0 and actuator.gainprm[0] != -stiffness))
-        if away or (not told and not (fixed and bias == mujoco.mjtBias.mjBIAS_NONE)):
+        idle = told and not stiffness and not damping
+        if away or idle or (not told and not (fixed and bias == mujoco.mjtBias.mjBIAS_NONE)):
             why = "that pushes away from its place" if away else "whose command does not follow from its force"
+            why = "that holds neither place nor speed" if idle else why
             yield "servo", f"{what} is a servo {why} (ignored, it is a motor)"
             actuator.set_to_motor()
             actuator.ctrllimited, actuator.ctrlrange, actuator.inheritrange = 0, [0, 0], 0  # positions or speeds
