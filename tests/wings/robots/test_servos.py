@@ -141,6 +141,16 @@ def test_after_a_fault_servos_hold_where_they_stand(tmp_path: Path, lag: float) 
     assert max(moves_after(free, 0.5).values()) > 1.0  # motors let it fall
 
 
+@pytest.mark.parametrize("kind", ["kill", "stall"])
+def test_a_controller_that_dies_in_a_run_leaves_servos_where_they_stand(tmp_path: Path, kind: str) -> None:
+    fault = [{"on": "node", "kind": kind, "name": "controller", "at": 0.5, "duration": 30.0}]
+    run = servonode.run(launch(tmp_path), fault=fault, run__mode="realtime", plant__safety__command_timeout_floor=0.1)
+    (injected,) = run.stats["injected"]
+    assert injected["found"] == "stale_command"
+    assert run.t[-1] > 1.5
+    assert all(moved < 0.1 for moved in moves_after(run, 0.5).values())
+
+
 def test_lost_commands_leave_servos_where_they_stand(tmp_path: Path) -> None:
     lost = [{"on": "link", "kind": "off", "name": "applied", "at": 0.5}]
     run = servonode.simulate(launch(tmp_path), fault=lost)
