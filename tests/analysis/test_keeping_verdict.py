@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -155,6 +156,14 @@ def test_a_run_that_its_limits_cut_behind_the_law_is_told_to_keep_them() -> None
     found = loop("wall", controller__limits="clip").check()
     assert 'give controller.limits = "keep"' in found.text()
     assert 'give controller.limits = "keep"' not in report("wall").text()
+
+
+def test_limits_behind_integrators_are_told() -> None:
+    crane = Path(__file__).parents[2] / "examples/kept/crane.toml"
+    changed = {"run.duration": 0.05, "controller.limits": "keep", "plant.safety.limit.F": 150.0}
+    found = servonode.load(crane, strict=False, values=changed).check().findings
+    (told,) = (each.text for each in found if each.subject == "limits")
+    assert "while an input is at its limit demanded_M_w, demanded_M_w_dot may wind up" in told
 
 
 def test_starts_keep_and_reach_to_the_edge() -> None:

@@ -149,6 +149,11 @@ def _judge_clipping(rows: Rows, run: Run, found: Examination) -> None:
         name, share = max(shares.items(), key=lambda each: each[1])
         text = f"{name} is clipped for {share:.2g} of the time behind the law, which then keeps nothing for sure; give "
         found.add("warn", "limits", f'{text}controller.limits = "keep"')
+    program, most = rows.law.description, np.array(rows.loop.safety.limits.value)
+    if program.extension and program.limited and rows.integrates and np.isfinite(most).any():
+        names = several([each.name for each in program.extension.integrators])
+        text = f"while an input is at its limit {names} may wind up, and nothing is promised from then on; give limits"
+        found.add("warn", "limits", f"{text} that runs do not reach, or a goal and rates that ask for less")
 
 
 def _judge_goal(rows: Rows, own: Ran, free: Ran, found: Examination) -> None:
