@@ -19,7 +19,6 @@ from servonode.analysis.sampled_step import lively
 from servonode.analysis.zero_dynamics import ZeroDynamics, judge
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
-from servonode.closed_loop.controller_section import Control
 from servonode.closed_loop.gains import MATRICES, PERTURBATION
 from servonode.closed_loop.goal_reached import (
     BAND,
@@ -71,7 +70,7 @@ def dry_run(closed_loop: ClosedLoop, found: Examination) -> None:
         judge_estimate(closed_loop, ideal, run, found)
     found.numbers["simulated"] = _peaks(closed_loop, run)
     if run.fault:
-        rate = working_rate(closed_loop, _reached)
+        rate = working_rate(closed_loop)
         text = f"ends by a fault at t = {run.fault['t']:.4g} s: {run.fault['text']}"
         if run.fault["name"] == "law" or run.fault["name"].startswith(KEEP_FAULT):
             at = pose(closed_loop.machine, [values[-1] for values in run.state.values()])
@@ -91,20 +90,19 @@ def dry_run(closed_loop: ClosedLoop, found: Examination) -> None:
         return
     description = control.law.description
     if not description.explicit:
-        judge_along(closed_loop, control, run, found)
-        judge_noise(closed_loop, control, found)
+        judge_along(closed_loop, run, found)
+        judge_noise(closed_loop, found)
     judge_keeps(closed_loop, run, found)
-    judge_arrival(closed_loop, control, run, found, lambda: working_rate(closed_loop, _reached), slower)
+    judge_arrival(closed_loop, run, found, slower)
     if not description.own:
         _judge_zero_dynamics(closed_loop, run, whole, found)
 
 
 def _reached(closed_loop: ClosedLoop, run: Run) -> bool:
     """Whether a run with other rates than those of the launch file reaches its goal."""
-    control, found = closed_loop.control, Examination(numbers={"simulated": {}})
-    assert control is not None
-    judge_along(closed_loop, control, run, found)
-    judge_noise(closed_loop, control, found)
+    found = Examination(numbers={"simulated": {}})
+    judge_along(closed_loop, run, found)
+    judge_noise(closed_loop, found)
     return not found.refusals and not missed_residuals(closed_loop, run, found)
 
 
@@ -208,9 +206,8 @@ def _judge_zero_dynamics(closed_loop: ClosedLoop, run: Run, whole: float, found:
     if judgement.judgement == "bounded":
         departs = judgement.growth > GROWTH and not judgement.settled
         level = "warn" if departs or judgement.drifts or judgement.diverges else "good"
-    assert closed_loop.control is not None
-    _judge_fast_zeros(judgement, closed_loop.control.times.period, found)
-    description = closed_loop.control.law.description
+    control, description = closed_loop.known_control, closed_loop.known_control.law.description
+    _judge_fast_zeros(judgement, control.times.period, found)
     if not description.feeds_back and not description.residuals:  # there is no goal that could be missed
         level = "warn" if level == "refuse" else "good"
     explicit, fed = description.explicit, description.feeds_back
@@ -227,8 +224,7 @@ def _judge_sampling(closed_loop: ClosedLoop, at: Linearised, passive: Sequence[s
     A law with residuals has its limits in closed form (docs/explanation/mathematics.md, eq. 9); of feedback that a user
     states only the period itself tells whether it is slow enough for the period and the delay.
     """
-    control = closed_loop.control
-    assert control is not None
+    control = closed_loop.known_control
     step = sampled_step(closed_loop, at.time)
     kept, n_x = lively(step.names, passive), len(closed_loop.start)
     period_map = step.open_at_inputs(step.state_at(at.state[:n_x], at.state[n_x:])).closed[np.ix_(kept, kept)]
@@ -297,26 +293,20 @@ def _beyond(limits: StateLimits, run: Run) -> Iterator[tuple[str, str]]:
                 yield name, f"{text}{np.max(sizes):.4g} {of} in the run"
 
 
-def judge_arrival(
-    closed_loop: ClosedLoop,
-    control: Control,
-    run: Run,
-    found: Examination,
-    other_rate: Callable[[], str],
-    slower: Callable[[], str],
-) -> None:
+def judge_arrival(closed_loop: ClosedLoop, run: Run, found: Examination, slower: Callable[[], str]) -> None:
     """Whether the last quarter's residuals are small beside the initial ones and what sampling and noise leave.
 
-    `other_rate` and `slower` find the remedies with another convergence rate and with a slower goal, if they help.
+    `slower` finds the remedy with a slower goal, if it helps.
     """
-    if run.fault:
+    texts = {} if run.fault else missed_residuals(closed_loop, run, found)
+    if not texts:
         return
-    texts = missed_residuals(closed_loop, run, found)
-    if texts and (acting := [name for name, each in found.numbers.get("keeps", {}).items() if each.get("holds")]):
+    if acting := [name for name, each in found.numbers.get("keeps", {}).items() if each.get("holds")]:
         for name, text in texts.items():
             found.add("warn", name, f"{text}: the goal is not reached, for what is kept: {several(acting)}")
         return
-    remedy = _remedy(limited_late(closed_loop, run.input, len(run.t)), other_rate(), slower) if texts else ""
+    remedy = _remedy(limited_late(closed_loop, run.input, len(run.t)), working_rate(closed_loop), slower)
+    control = closed_loop.known_control
     for i, name in enumerate(_judged(run)):
         if name in texts:
             level: Level = "warn" if i in control.gains.plain and not control.law.description.explicit else "refuse"
@@ -359,14 +349,14 @@ def _remedy(limited: float, rate: str, slower: Callable[[], str]) -> str:
     return rate or "look at the drives, and whether the period is short enough for this goal"
 
 
-def working_rate(closed_loop: ClosedLoop, reached: Callable[[ClosedLoop, Run], bool]) -> str:
-    """The remedy with the rate [1/s], the fastest of those tried, with which `reached` is true; empty: none is.
+def working_rate(closed_loop: ClosedLoop) -> str:
+    """The remedy with the rate [1/s], the fastest of those tried, with which the goal is reached; empty: none is.
 
     It is empty, too, where gains are matrices, which no single rate replaces, and where the law has none.
     """
     for loop, text in _others(closed_loop):
         run = simulate_fused(loop, default_every(loop))
-        if not run.fault and reached(loop, run):
+        if not run.fault and _reached(loop, run):
             return text
     return ""
 
@@ -388,8 +378,7 @@ def _others(closed_loop: ClosedLoop) -> Iterator[tuple[ClosedLoop, str]]:
             loop = resolve(msgspec.structs.replace(launch, controller=controller), strict=False)
         except LaunchError:  # an initial state for which this rate is too fast
             continue
-        assert loop.control is not None
-        rates = loop.control.gains.rates.tolist()
+        rates = loop.known_control.gains.rates.tolist()
         fastest = fastest or rates
         if rates == control.gains.rates.tolist() or loop.examination.refusals:
             continue

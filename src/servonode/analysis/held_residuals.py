@@ -35,11 +35,11 @@ def pose(machine: Machine, x: Sequence[float]) -> dict[str, float]:
     return {name: float(value) for name, value in named if name in machine.description.coordinates}
 
 
-def judge_along(closed_loop: ClosedLoop, control: Control, run: Run, found: Examination) -> None:
+def judge_along(closed_loop: ClosedLoop, run: Run, found: Examination) -> None:
     """Condition of W along the run, and what the zero-order hold leaves of the residuals."""
-    law, launch, machine = control.law, closed_loop.launch, closed_loop.machine
+    control, launch, machine = closed_loop.known_control, closed_loop.launch, closed_loop.machine
     assert launch.steps_per_period is not None
-    period = control.times.period
+    law, period = control.law, control.times.period
     advance = machine.advancer(launch.plant.integrator)
     answer, largest = law.answer(), np.zeros(law.n_s)
     conditions: list[tuple[float, float, list[float]]] = []
@@ -63,7 +63,7 @@ def judge_along(closed_loop: ClosedLoop, control: Control, run: Run, found: Exam
             if law.compute(t + period, x, y, answer):
                 continue
             after = _Held(t + period, x, u, y, answer.inputs)
-            largest = np.maximum(largest, _hold_effect(closed_loop, control, before, after))
+            largest = np.maximum(largest, _hold_effect(closed_loop, before, after))
     _judge_crossing(law, signs, found)
     if not conditions:
         return
@@ -104,9 +104,9 @@ class _Held:
     wanted: Array
 
 
-def _hold_effect(closed_loop: ClosedLoop, control: Control, before: _Held, after: _Held) -> Array:
+def _hold_effect(closed_loop: ClosedLoop, before: _Held, after: _Held) -> Array:
     """How fast f^(r) drifts under the held inputs; of a law with an extension what they leave of the residuals."""
-    law = control.law
+    control, law = closed_loop.known_control, closed_loop.known_control.law
     if law.description.extension is not None:
         late = (after.wanted - before.wanted) * (0.5 + control.delay)
         return _left_by_held_inputs(control, closed_loop.machine, before.t, before.x, before.y, late)
@@ -115,27 +115,27 @@ def _hold_effect(closed_loop: ClosedLoop, control: Control, before: _Held, after
     return np.abs(ends[1] - ends[0]) / control.times.period
 
 
-def judge_noise(closed_loop: ClosedLoop, control: Control, found: Examination) -> None:
+def judge_noise(closed_loop: ClosedLoop, found: Examination) -> None:
     """Standard deviation of the residuals caused by the sensors' noise, at the initial state."""
-    noise = np.array(closed_loop.sensor.noise)
+    control, noise = closed_loop.known_control, np.array(closed_loop.sensor.noise)
     if not noise.any() or control.gains.plain:
         return
     law, y = control.law, closed_loop.goal(0.0)
     period, delay = control.times.period, control.delay
     names = [each.name for each in law.description.residuals]
-    if law.description.extension is not None:
-        s_f = _noise_of_demand(control, closed_loop.start, y, noise)
-        sigma = discrete.held_noise(control.gains, period, delay, s_f)
-        found.numbers["noise_residual"] = dict(zip(names, map(float, sigma), strict=True))
-        return
 
     def errors(x: Array) -> Array:
         answer = law.evaluate(0.0, x, y)
         return np.append(answer.residuals, answer.rates)
 
-    slopes = slope(errors, closed_loop.start, np.full(len(noise), DIFFERENCE))
-    s_f, s_f_dot = np.sqrt(slopes**2 @ noise**2).reshape(2, -1)
-    sigma = discrete.held_noise(control.gains, period, delay, s_f, s_f_dot)
+    if law.description.extension is not None:
+        sigma = discrete.held_noise(
+            control.gains, period, delay, _noise_of_demand(control, closed_loop.start, y, noise)
+        )
+    else:
+        slopes = slope(errors, closed_loop.start, np.full(len(noise), DIFFERENCE))
+        s_f, s_f_dot = np.sqrt(slopes**2 @ noise**2).reshape(2, -1)
+        sigma = discrete.held_noise(control.gains, period, delay, s_f, s_f_dot)
     found.numbers["noise_residual"] = dict(zip(names, map(float, sigma), strict=True))
 
 

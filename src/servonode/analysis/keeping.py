@@ -14,7 +14,6 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.keeping import Stopping, approach, least_inputs, most_of, stopping
 from servonode.closed_loop.near_states import DIFFERENCE, reached, step_to
 from servonode.closed_loop.static_checks import SPREAD, Examination
-from servonode.controllers.engine.keeping import KeepNumbers
 from servonode.tables import several
 
 EDGE = 0.05  # of the way to the edge of all starts that keep: half of the starts lie within so much of it
@@ -34,13 +33,11 @@ class Rows:
     """The rows of all that a closed loop's law keeps, and the limits of the plant's inputs."""
 
     def __init__(self, closed_loop: ClosedLoop) -> None:
-        assert closed_loop.control is not None
-        self.loop, self.law = closed_loop, closed_loop.control.law
+        self.loop, self.control = closed_loop, closed_loop.known_control
+        self.law = self.control.law
         self.machine, self.keeps = self.law.machine, self.law.description.keeps
-        faces = [(i, r) for i, each in enumerate(self.keeps) for r in each.degrees]
-        self.of, self.degrees = np.array(faces, dtype=int).reshape(-1, 2).T
-        numbers = self.law.keep_numbers
-        self.numbers: list[KeepNumbers] = [numbers[each.quantity.name] for each in self.keeps]
+        self.of, self.degrees = np.array(self.law.description.faces, dtype=int).reshape(-1, 2).T
+        self.names, self.numbers = list(self.law.keep_numbers), list(self.law.keep_numbers.values())
         free = np.full(self.machine.n_inputs, np.inf)
         most, inputs = np.array(closed_loop.safety.limits.value), self.machine.description.inputs
         least = least_inputs(inputs, most)
@@ -54,10 +51,6 @@ class Rows:
     def reached(self, x: Array) -> Array:
         """The state next to x that the machine reaches from its start."""
         return reached(self.machine, self.loop.start, x)
-
-    @property
-    def names(self) -> list[str]:
-        return [each.quantity.name for each in self.keeps]
 
     def goal(self, t: float, x: Array) -> Array:
         """y at a state on which the program's own states begin."""
@@ -102,12 +95,11 @@ class Rows:
         Each h and all inner functions of barriers are 0 or above, some inputs keep all rows, the law answers, the
         machine has no fault.
         """
-        control, kept = self.loop.control, self._keeps(0.0, x)
-        assert control is not None
-        if kept and control.stated.delay and control.times.period_ns:
+        kept, delay, times = self._keeps(0.0, x), self.control.stated.delay, self.control.times
+        if kept and delay and times.period_ns:
             states, u = x.copy(), np.zeros(len(self.upper))
-            self._advance(0, control.stated.delay, control.times.period_ns, states, u, self.machine.c)
-            kept = self._keeps(control.stated.delay * control.times.period, states)
+            self._advance(0, delay, times.period_ns, states, u, self.machine.c)
+            kept = self._keeps(delay * times.period, states)
         return kept
 
     def _keeps(self, t: float, x: Array) -> bool:
@@ -125,9 +117,7 @@ class Rows:
         deep = np.flatnonzero(self.degrees > 2)
         if not len(deep):
             return np.ones(0)
-        control = self.loop.control
-        assert control is not None
-        step = control.times.period_ns or 10**6
+        step = self.control.times.period_ns or 10**6
         states, u = x.copy(), np.zeros(len(self.upper))
         values = [self.law.keep_rows(0.0, x, y)[deep, 0]]
         for i in range(1, 5):
@@ -204,16 +194,14 @@ def judge_rows(rows: Rows, states: Array, found: Examination) -> None:
 
     states (n, n_x): some near the run and near its starts.
     """
-    table = np.array([rows.at(0.0, x) for x in states])
-    table, here = table[np.isfinite(table).all(axis=(1, 2))], rows.at(0.0, rows.loop.start)
-    start = rows.loop.start
+    start, table = rows.loop.start, np.array([rows.at(0.0, x) for x in states])
+    table, here = table[np.isfinite(table).all(axis=(1, 2))], rows.at(0.0, start)
     stops = stopping(rows.law, start, rows.goal(0.0, start), rows.lower, rows.upper)
     for i, each in enumerate(rows.keeps):
-        name, numbers = each.quantity.name, rows.numbers[i]
-        kept = found.numbers.setdefault("keeps", {}).setdefault(name, {})
-        kept |= {"relative_degrees": list(each.degrees), **numbers._asdict()}
-        kept["brake"] = numbers.brake if np.isfinite(numbers.brake) else None
-        found.add("good", f"keep {name}", _line(rows, i))
+        kept = found.numbers.setdefault("keeps", {}).setdefault(rows.names[i], {})
+        kept |= {"relative_degrees": list(each.degrees), **rows.numbers[i]._asdict()}
+        kept["brake"] = kept["brake"] if np.isfinite(kept["brake"]) else None
+        found.add("good", f"keep {rows.names[i]}", _line(rows, i))
         for face in np.flatnonzero(rows.of == i):
             _judge_edge(rows, int(face), states, table, found)
         if np.isfinite(stops[i].gives) and not rows.integrates:
@@ -229,9 +217,8 @@ def of(value: float, unit: str, digits: int = 3) -> str:
 
 def _line(rows: Rows, i: int) -> str:
     """What is kept, and by which numbers."""
-    each, numbers, control = rows.keeps[i], rows.numbers[i], rows.loop.control
-    assert control is not None
-    unit, stated = each.quantity.unit, control.stated.keeps.get(each.quantity.name)
+    each, numbers = rows.keeps[i], rows.numbers[i]
+    unit, stated = each.quantity.unit, rows.control.stated.keeps.get(each.quantity.name)
     degrees = sorted(set(each.degrees))
     text = f"{each.quantity.description}, relative degree {' and '.join(map(str, degrees))}"
     if any(degrees):
@@ -254,11 +241,12 @@ def _judge_edge(rows: Rows, face: int, states: Array, table: Array, found: Exami
     least = min(float(np.linalg.norm(rows.at(0.0, x)[face, 4:])) for x in edge)
     if least > VARIES * typical > 0.0:
         return
-    here, most = list[Array](), int(EVALUATIONS / (len(rows.degrees) * ITERATIONS * edge.shape[1]))
-    for x in edge[: most + 1]:
-        at = _vanishing(rows, face, x, typical or 1.0, size, (edge.min(axis=0), edge.max(axis=0)))
-        if at is not None:
-            here.append(at)
+    most, box = (
+        int(EVALUATIONS / (len(rows.degrees) * ITERATIONS * edge.shape[1])),
+        (edge.min(axis=0), edge.max(axis=0)),
+    )
+    looked = (_vanishing(rows, face, x, typical or 1.0, size, box) for x in edge[: most + 1])
+    here = [x for x in looked if x is not None]
     if not here:
         return
     free = [x for x in here if rows.at(0.0, x)[face, 2] > 1e-6]

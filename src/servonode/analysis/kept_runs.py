@@ -39,9 +39,8 @@ class Ran:
     """A run of the compiled loop: kernel states x and inputs u of each step, answers and their steps, what ended it."""
 
     def __init__(self, loop: ClosedLoop, table: Array, answers: Array, fault: str) -> None:
-        assert loop.control is not None
         self.loop, self.answers, self.fault, self.step = loop, answers, fault, loop.launch.step_ns / 1e9
-        layout, self._layout = PlantRecordLayout.of(loop.machine.description), loop.control.law.record_layout
+        layout, self._layout = PlantRecordLayout.of(loop.machine.description), loop.known_control.law.record_layout
         self.x, self.u = np.ascontiguousarray(table[:, layout.x]), np.ascontiguousarray(table[:, layout.inputs])
         self.steps = answers[:, 0].astype(int)
         self.margins, self.residuals = self.part("margins"), self.part("residuals")
@@ -63,31 +62,28 @@ class Ran:
 
 def ran(closed_loop: ClosedLoop) -> Ran:
     """The run, as far as no fault ends it, with a row of each step."""
-    law, launch = closed_loop.control.law, closed_loop.launch  # type: ignore[union-attr]
+    law, launch = closed_loop.known_control.law, closed_loop.launch
     width = PlantRecordLayout.of(closed_loop.machine.description).computed.stop
     table = np.zeros((rows_of(launch.steps, 1), width))
     answers = np.zeros((launch.steps // (launch.steps_per_period or 1) + 2, law.record_layout.size))
     ended = fused_loop(closed_loop, 1, table, answers)
-    if ended.completed:
-        return Ran(closed_loop, table, answers[: ended.answers], "")
-    text = ended.fault.name if ended.fault else "fault"
-    return Ran(closed_loop, table[: ended.stopped], answers[: ended.answers], text)
+    if not ended.completed:
+        table = table[: ended.stopped]
+    fault = "" if ended.completed else ended.fault.name if ended.fault else "fault"
+    return Ran(closed_loop, table, answers[: ended.answers], fault)
 
 
 def begun_at(closed_loop: ClosedLoop, x: Array) -> ClosedLoop:
     """The closed loop that begins at another state, with the numbers of what is kept as they are."""
-    control = closed_loop.control
-    assert control is not None
+    control = closed_loop.known_control
     law = control.law.started(0.0, x, closed_loop.goal(0.0), control.stated.settings)
     return closed_loop.with_parts(start=x, control=replace(control, law=law))
 
 
 def keeping_nothing(closed_loop: ClosedLoop) -> ClosedLoop:
     """The closed loop whose law keeps nothing, and does not know the limits of the inputs."""
-    control = closed_loop.control
-    assert control is not None
+    control, free = closed_loop.known_control, np.full(closed_loop.machine.n_inputs, np.inf)
     none = KeepNumbers(1.0, np.inf, -FAR, np.inf)
-    free = np.full(closed_loop.machine.n_inputs, np.inf)
     law = control.law.keeping(dict.fromkeys(control.law.keep_numbers, none), -free, free)
     return closed_loop.with_parts(control=replace(control, law=law))
 
@@ -124,22 +120,18 @@ def judge_keeps(closed_loop: ClosedLoop, run: Run, found: Examination) -> None:
         found.add("warn", "keep", text)
         return
     fine = on_finer_grid(closed_loop)
-    tube = starts(closed_loop, _count(fine))
+    count = int(np.clip(WORK // (fine.launch.steps * fine.machine.n_state), FEWEST, MOST))
+    tube = starts(closed_loop, count)
     runs = [ran(begun_at(fine, x)) for x in (closed_loop.start, *tube)]
     free = ran(keeping_nothing(fine))
     _judge_goal(rows, runs[0], free, found)
     _judge_conflicts(rows, runs, found)
-    _judge_faults(runs, found)
+    _judge_faults(rows, runs, found)
     _judge_samples(rows, runs, found)
     _judge_rest(rows, runs, found)
     late = runs[0].part("active")[-max(1, int(LATE * len(runs[0].answers))) :]
     for i, name in enumerate(rows.names):
         found.numbers["keeps"][name]["holds"] = bool((late[:, i] > 0.0).any())
-
-
-def _count(fine: ClosedLoop) -> int:
-    """The runs of the tube."""
-    return int(np.clip(WORK // (fine.launch.steps * fine.machine.n_state), FEWEST, MOST))
 
 
 def _judge_clipping(rows: Rows, run: Run, found: Examination) -> None:
@@ -186,8 +178,7 @@ def _judge_conflicts(rows: Rows, runs: Sequence[Ran], found: Examination) -> Non
     """Where no inputs within the limits keep all, along the run and those from other starts."""
     seen: dict[tuple[str, ...], list[tuple[int, float, Array, list[int]]]] = {}
     for j, each in enumerate(runs):
-        at = _first_conflicts(rows, each)
-        for names, (k, x, which) in at.items():
+        for names, (k, x, which) in _first_conflicts(rows, each).items():
             seen.setdefault(names, []).append((j, each.t(k), x, which))
     for names, places in seen.items():
         j, t, x, which = places[0]
@@ -227,15 +218,13 @@ def _first_conflicts(rows: Rows, each: Ran) -> dict[tuple[str, ...], tuple[int, 
     return found
 
 
-def _judge_faults(runs: Sequence[Ran], found: Examination) -> None:
+def _judge_faults(rows: Rows, runs: Sequence[Ran], found: Examination) -> None:
     """What ends runs from other starts."""
     ended = [each.fault for each in runs[1:] if each.fault]
     for fault in dict.fromkeys(ended):
-        i = next(i for i, each in enumerate(runs) if i and each.fault == fault)
-        x, text = runs[i].loop.start, f"{ended.count(fault)} of {len(runs) - 1} runs from other starts end by a fault, "
-        names = runs[i].loop.machine.description.state_names
-        at = ", ".join(f"{name} = {value:.3g}" for name, value in zip(names[:6], x, strict=False))
-        found.add("warn", "keep", f"{text}{fault}, such as from {at}; start nearer, or look at that run")
+        first = next(each for each in runs[1:] if each.fault == fault)
+        text = f"{ended.count(fault)} of {len(runs) - 1} runs from other starts end by a fault, {fault}, such as from "
+        found.add("warn", "keep", f"{text}{rows.named(first.loop.start)}; start nearer, or look at that run")
 
 
 def _judge_samples(rows: Rows, runs: Sequence[Ran], found: Examination) -> None:
@@ -261,18 +250,18 @@ def _judge_samples(rows: Rows, runs: Sequence[Ran], found: Examination) -> None:
             text += f"; sampling takes {of(taken, unit, 2)}"
         slower = ", or give a lower rate" if max(kept.degrees) else ""
         advised = f"margin = {_above(RESERVE * taken):.2g} keeps it between samples"
-        if not held and "conflicts" in found.numbers["keeps"][name]:
-            found.add("warn", f"keep {name}", f"{text}, by the conflict above; nothing is promised")
-        elif not held and any(each.fault for each in runs):
-            found.add("warn", f"keep {name}", f"{text}, up to the faults of runs; nothing is promised")
-        elif not held and RESERVE * taken > SMALL * reach:
-            text += f", too much for a margin: nothing is promised; shorten the period and the delay{slower}"
-            found.add("warn", f"keep {name}", text)
-        elif not held:
-            found.add("warn", f"keep {name}", f"{text}, more than {PROMISE:g} of its range: {advised}{slower}")
-        else:
+        if held:
             text += f", and {advised}" if RESERVE * taken > numbers.margin + ROUNDING * reach else ""
-            found.add("good", f"keep {name}", f"{text}; promised: never below {of(-promised, unit, 2)}")
+            text += f"; promised: never below {of(-promised, unit, 2)}"
+        elif "conflicts" in found.numbers["keeps"][name]:
+            text += ", by the conflict above; nothing is promised"
+        elif any(each.fault for each in runs):
+            text += ", up to the faults of runs; nothing is promised"
+        elif RESERVE * taken > SMALL * reach:
+            text += f", too much for a margin: nothing is promised; shorten the period and the delay{slower}"
+        else:
+            text += f", more than {PROMISE:g} of its range: {advised}{slower}"
+        found.add("good" if held else "warn", f"keep {name}", text)
 
 
 def _above(value: float) -> float:
@@ -317,14 +306,13 @@ def _held(rows: Rows, each: Ran) -> str:
     """The keep that holds a run at rest, though its goal is allowed; empty: none does."""
     n = max(2, int(LAST * len(each.answers)))
     residuals, active, states = each.residuals, each.part("active")[-n:], each.x[:, :-1]
-    moved = np.ptp(states[-n * (each.per) :], axis=0)
+    moved = np.ptp(states[-n * each.per :], axis=0)
     largest = np.abs(residuals).max(axis=0, initial=0.0)
     missed = np.abs(residuals[-1]) > LEFT * largest + 1e-6
     acting = np.flatnonzero((active > 0).mean(axis=0) > 0.5)
     if not (missed.any() and len(acting) and (moved <= STILL * np.ptp(states, axis=0) + ROUNDING).all()):
         return ""
     free = ran(keeping_nothing(each.loop))
-    least = [numbers.margin for numbers in rows.numbers]
-    allowed = not free.fault and (free.margins[-1] >= np.array(least) - 1e-6).all()
+    allowed = not free.fault and (free.margins[-1] >= rows.law.kept[2] - 1e-6).all()
     closer = np.abs(free.residuals[-1]) < np.abs(residuals[-1]) / 2
     return rows.names[acting[0]] if allowed and closer[missed].all() else ""

@@ -49,12 +49,11 @@ class Unobserved:
 
 def judge_estimate(closed_loop: ClosedLoop, ideal: Run, run: Run, found: Examination) -> None:
     """Add what is observed along the run `ideal`, made without estimator, and how the run with it went."""
-    estimation, control = closed_loop.estimation, closed_loop.control
+    estimation, law = closed_loop.estimation, closed_loop.known_control.law
     assert estimation is not None
-    assert control is not None
     unobserved = unobserved_along(closed_loop, estimation, ideal)
-    spread, J = predicted_residuals(closed_loop, estimation, control.law, ideal)
-    names = [each.name for each in control.law.description.residuals]
+    spread, J = predicted_residuals(closed_loop, estimation, law, ideal)
+    names = [each.name for each in law.description.residuals]
     sensors = estimation.settings.sensors
     found.numbers["estimator"] = {
         "sensors": [sensors[i].name for i in estimation.settings.used],

@@ -98,8 +98,7 @@ def goal_amplitudes(closed_loop: "ClosedLoop", t: Array, own: Columns) -> Array:
 
     It is looked at as the residual at the machine's initial state, while time, targets and own states are the run's.
     """
-    assert closed_loop.control is not None
-    law, values = closed_loop.control.law, []
+    law, values = closed_loop.known_control.law, []
     if law.description.own:  # its residuals at other states are not known
         return np.zeros(law.n_s)
     for i in range(0, len(t), max(1, len(t) // LOOKS)):

@@ -169,7 +169,8 @@ def stopping(law: ServoLaw, start: Array, y: Array, lower: Array, upper: Array, 
     keeps, described = law.description.keeps, law.machine.description
     plain = KeepNumbers(1.0, np.inf, 0.0, np.inf)  # by which a row of relative degree 2 is h'' + 2 h' + h >= 0
     law = law.keeping({each.quantity.name: plain for each in keeps}, lower, upper)
-    degrees = np.array([r for each in keeps for r in each.degrees])
+    faces = law.description.faces
+    degrees = np.array([degree for _, degree in faces])
     velocities = [described.state_names.index(each) for each in described.velocities]
 
     def seen(x: Array) -> Array:
@@ -205,10 +206,9 @@ def stopping(law: ServoLaw, start: Array, y: Array, lower: Array, upper: Array, 
         if keeps_all(found := seen(x)):
             beside = [seen(x + side)[1] for side in DIFFERENCE * np.eye(len(x))[velocities]]
             tried.append((x, found, (np.array(beside) - found[1]) / DIFFERENCE))
-    known, last = [], 0
-    for each in keeps:
-        own = [k for k in range(last, last + len(each.degrees)) if degrees[k]]
-        last += len(each.degrees)
+    known = []
+    for i in range(len(keeps)):
+        own = [k for k, (keep, degree) in enumerate(faces) if keep == i and degree]
         value = min((float(here[0][k]) for k in own), default=np.inf)
         stopped = [stops(k, value) for k in own if degrees[k] == 2 and tried]
         known.append(Stopping(value, *min(stopped, key=lambda each: each[0], default=(np.inf, start))))
@@ -236,10 +236,9 @@ def approach(h: float, numbers: KeepNumbers) -> float:
 
 def too_fast(law: ServoLaw, start: Array, y: Array) -> Iterator[tuple[str, str]]:
     """Each keep that the start approaches faster than its barrier allows, and what to say of it."""
-    numbers = law.keep_numbers
-    faces = [(each, r) for each in law.description.keeps for r in each.degrees]
-    for (each, r), (h, psi, *_) in zip(faces, law.keep_rows(0.0, start, y).tolist(), strict=True):
-        name, unit, own = each.quantity.name, each.quantity.unit, numbers[each.quantity.name]
+    for (i, r), (h, psi, *_) in zip(law.description.faces, law.keep_rows(0.0, start, y).tolist(), strict=True):
+        kept = law.description.keeps[i].quantity
+        name, unit, own = kept.name, kept.unit, law.keep_numbers[kept.name]
         if r < 2 or psi >= -ROUNDING * (1.0 + abs(h) * own.rate):
             continue
         text = "the start is too fast for its barrier; start slower or farther away, or give a higher rate"
@@ -258,7 +257,7 @@ def too_fast(law: ServoLaw, start: Array, y: Array) -> Iterator[tuple[str, str]]
 def where_kept(law: ServoLaw, start: Array, y: Array) -> str:
     """What else to say of a start that violates a keep: a state that keeps all, or which ones exclude each other."""
     described, keeps, violated = law.machine.description, law.description.keeps, np.zeros(0, int)
-    of = np.array([(i, r) for i, each in enumerate(keeps) for r in each.degrees])
+    of = np.array(law.description.faces)
     excluded = set[int]()
 
     def h(x: Array) -> Array:

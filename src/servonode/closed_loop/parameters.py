@@ -261,8 +261,8 @@ def _eigenvalue(closed_loop: ClosedLoop, found: Examination, subject: str) -> st
 
 def numbers_of(closed_loop: ClosedLoop, node: str) -> Array:
     """The numbers with which a node computes."""
-    control, limits = closed_loop.control, closed_loop.safety.limits
     if node == PLANT:
+        limits = closed_loop.safety.limits
         return np.array([*limits.value, *limits.rate, limits.power])
-    assert control is not None
+    control = closed_loop.known_control
     return control.targets.pieces if node == TARGET else np.append(control.law.numbers(), control.signals.pieces)

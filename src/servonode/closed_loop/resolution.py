@@ -136,6 +136,12 @@ class Resolution(ControlParts):
         law = with_keeping(control.law, control.stated, timing, limits, self.start, control.goal(0.0))
         return placed(replace(control, law=law), self.launch, self.safety, self.start)
 
+    @property
+    def known_control(self) -> Control:
+        """The same, of what is known to have one."""
+        assert self.control is not None
+        return self.control
+
     @cached_property
     def sensing(self) -> Sensing | None:
         """The sensors of the simulated machine, where somebody reads them."""

@@ -48,8 +48,7 @@ def missed_goals(
     own: the program's own states. spread: what the estimator claims as the standard deviation of each state, if there
     is one.
     """
-    assert closed_loop.control is not None
-    description = closed_loop.control.law.description
+    description = closed_loop.known_control.law.description
     limited = goal_reached.limited_late(closed_loop, inputs, len(t)) > goal_reached.LIMITED_SHARE
     late = {each.name: Late.of(residuals[each.name]) for each in description.residuals}
     if all(each.last <= ROUNDING or (each.converging and not limited) for each in late.values()):
@@ -66,8 +65,7 @@ def missed_goals(
 
 def _known(closed_loop: "ClosedLoop", spread: Columns) -> Array:
     """What the noise of the measured state, or the uncertainty of the estimated one, explains of each residual."""
-    assert closed_loop.control is not None
-    law, goal = closed_loop.control.law, closed_loop.goal(0.0)
+    law, goal = closed_loop.known_control.law, closed_loop.goal(0.0)
     deviations = np.array([each[np.isfinite(each)][-1:].sum() for each in spread.values()] or closed_loop.sensor.noise)
     variances = np.zeros(law.n_s)
     for i in [] if law.description.own else np.flatnonzero(deviations):

@@ -325,6 +325,11 @@ class ProgramDescription(msgspec.Struct, frozen=True):
         return bool(self.keeps) or self.limited
 
     @property
+    def faces(self) -> list[tuple[int, int]]:
+        """The number of its keep, and the relative degree, of each face that is kept."""
+        return [(i, degree) for i, each in enumerate(self.keeps) for degree in each.degrees]
+
+    @property
     def found(self) -> tuple[str, ...]:
         """The parameters that are computed at the start."""
         return tuple(e.name for e in self.parameters if e.default is None and e.name not in self.required)

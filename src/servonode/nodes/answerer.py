@@ -100,10 +100,9 @@ class Predictor:
     """
 
     def __init__(self, closed_loop: ClosedLoop) -> None:
-        launch, control = closed_loop.launch, closed_loop.control
+        launch, control = closed_loop.launch, closed_loop.known_control
         assert launch.controller is not None
         assert launch.steps_per_period is not None
-        assert control is not None
         machine = control.law.machine
         self.delay = launch.controller.delay
         self.steps_per_period, self.step_ns = launch.steps_per_period, launch.step_ns
@@ -228,8 +227,7 @@ class Answerer:
     """
 
     def __init__(self, closed_loop: ClosedLoop, goals: ReceivedGoals) -> None:
-        control = closed_loop.control
-        assert control is not None
+        control = closed_loop.known_control
         self.law = control.law.begin()
         self.measured = self.law.answer()
         self._foreseen = self.law.answer()  # answer to the state predicted from it

@@ -87,8 +87,7 @@ def estimate_of(closed_loop: ClosedLoop, held: Columns, t: Array, x: Array | Non
 
 def true_residuals(closed_loop: ClosedLoop, t: Array, x: Array, own: Columns) -> Columns:
     """The program's residuals at kernel states x (rows, n_x) of goal times t [s]."""
-    assert closed_loop.control is not None
-    law = closed_loop.control.law
+    law = closed_loop.known_control.law
     answer, found = law.answer(), np.full((len(t), law.n_s), np.nan)
     states = np.array(list(own.values())).reshape(len(own), len(t))
     for i, time in enumerate(t.tolist()):

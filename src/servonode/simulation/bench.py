@@ -122,8 +122,7 @@ def hand_loop(closed_loop: ClosedLoop, instants: int) -> float:
 
     The closed loop has a controller.
     """
-    control, machine, launch = closed_loop.control, closed_loop.machine, closed_loop.launch
-    assert control is not None
+    control, machine, launch = closed_loop.known_control, closed_loop.machine, closed_loop.launch
     assert launch.steps_per_period is not None
     x, answer, steps, n_u = closed_loop.start.copy(), control.law.answer(), launch.steps_per_period, machine.n_inputs
     advance = machine.advancer(launch.plant.integrator)

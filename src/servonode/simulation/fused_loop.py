@@ -73,8 +73,7 @@ class GoalTables:
 
 def goal_tables(closed_loop: ClosedLoop) -> GoalTables:
     """Those of a run of a closed loop with a controller."""
-    launch, control = closed_loop.launch, closed_loop.control
-    assert control is not None
+    launch, control = closed_loop.launch, closed_loop.known_control
     times = launch.steps, launch.steps_per_period or 1, control.stated.delay, launch.step_ns
     return closed_loop.kept.of(_tables, control.targets, control.signals, *times)
 
@@ -111,8 +110,7 @@ def loop_call(
     closed_loop: ClosedLoop, every: int, goals: GoalTables, rows: Array, answers: Array
 ) -> tuple[Any, dict[str, Any], Imperfections | None]:
     """The compiled loop of all that differ in numbers alone, the arguments of its `loop`, and what is not perfect."""
-    launch, machine, control = closed_loop.launch, closed_loop.machine, closed_loop.control
-    assert control is not None
+    launch, machine, control = closed_loop.launch, closed_loop.machine, closed_loop.known_control
     law, controller, period = control.law, control.stated, launch.steps_per_period or 1
     more = None if is_perfect(closed_loop) else Imperfections(closed_loop)
     kernel = loop_of(closed_loop, law, imperfect=more is not None)

@@ -72,12 +72,11 @@ class Forbidden:
         if closed_loop.control is None or view.strip or not closed_loop.control.law.description.keeps:
             return
         law, machine = closed_loop.control.law, closed_loop.machine
-        numbered = [(k, degree) for k, each in enumerate(law.description.keeps) for degree in each.degrees]
-        self._margins = law.kept[2, [k for k, _ in numbered]]
+        self._margins = law.kept[2, [k for k, _ in law.description.faces]]
         rng, n = np.random.default_rng(SEED), machine.n_state
         states = np.tile(closed_loop.start, (STATES, 1))
         states[:, :n] += SPREAD * rng.uniform(-1, 1, (STATES, n))
-        faces = [i for i, (_, degree) in enumerate(numbered) if degree]
+        faces = [i for i, (_, degree) in enumerate(law.description.faces) if degree]
         with np.errstate(all="ignore"):
             moving = self._moving(states[0])
             for names in view.trails.values():
@@ -98,8 +97,7 @@ class Forbidden:
 
     def _h(self, t: float, x: Array, y: Array | None = None) -> Array:
         """What is kept by each face at a state."""
-        control = self._loop.control
-        assert control is not None
+        control = self._loop.known_control
         rows = control.law.keep_rows(t, x, control.goal(t) if y is None else y)
         found: Array = rows[:, 0] + self._margins
         return found
@@ -111,8 +109,7 @@ class Forbidden:
 
     def _find_pairs(self, faces: list[int], names: tuple[str, ...], states: Array) -> None:
         """The faces that depend on two states alone, those that a trail in the plane draws."""
-        known, control = self._loop.machine.description.state_names, self._loop.control
-        assert control is not None
+        known, control = self._loop.machine.description.state_names, self._loop.known_control
         if self._view.size != 2 or not {*names} <= {*known}:
             return
         pair, others, y = [known.index(name) for name in names], states.copy(), control.goal(0.0)
@@ -188,8 +185,7 @@ class Forbidden:
 
     def _on_grid(self, t: float, points: Array) -> Array:
         """The least of what faces keep, at points (..., 2)."""
-        control, x = self._loop.control, self._loop.start.copy()
-        assert control is not None
+        control, x = self._loop.known_control, self._loop.start.copy()
         fields = [each.h(points) for each in self._fixed.values()]
         y, rows_at, size = control.goal(t), control.law.keep_rows, points.shape[:-1]
         for pair in dict.fromkeys(self._pairs.values()):

@@ -27,7 +27,7 @@ def law_sizes(machine: MachineDescription, program: ProgramDescription) -> dict[
         "n_out": AnswerLayout.of(program, len(machine.inputs)).size, "n_s": len(program.residuals),
         "n_rel": program.relations, "n_own": n_own, "n_memory": 2 * n_own, "n_found": len(program.found),
         "n_conditions": len(program.requirements) + len(program.warnings), "n_tracked": len(program.tracked),
-        "n_faces": sum(len(each.degrees) for each in program.keeps), "n_face": 4 + len(machine.inputs),
+        "n_faces": len(program.faces), "n_face": 4 + len(machine.inputs),
     } | chains  # fmt: skip
 
 

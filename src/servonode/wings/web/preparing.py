@@ -99,8 +99,7 @@ class Prepared:
             self._call("assembly", machine.kernel, "assembly", ["f", 0.0], ["a", "x"], ["a", "c"])
 
     def _control(self, law: ServoLaw) -> None:
-        control, part = self.closed_loop.control, law.goal_layout
-        assert control is not None
+        control, part = self.closed_loop.known_control, law.goal_layout
         n_s, n_p, n_own = law.n_s, len(law._p()), len(law.initial_states)
         self._new("y0", part.size)
         self._new("p_law", n_p)
@@ -287,8 +286,7 @@ def _drawn(closed_loop: ClosedLoop, arguments: dict[str, Any]) -> None:
 
 def found_of(closed_loop: ClosedLoop) -> tuple[str, ...]:
     """The parameters that the program finds at the start, as no setting states them."""
-    control = closed_loop.control
-    assert control is not None
+    control = closed_loop.known_control
     settings, law = control.stated.settings, control.law.description
     return tuple(each for each in law.found if each not in settings and each.rpartition("_")[0] not in settings)
 

@@ -34,8 +34,7 @@ class Batch:
 
     def __init__(self, base: ClosedLoop, stated: Stated, n: int, threads: int | None, apart: bool) -> None:
         """apart: whether the machines' goals differ. Raises StatementError where these take too much memory."""
-        launch, control = base.launch, base.control
-        assert control is not None
+        launch, control = base.launch, base.known_control
         self.base, self.n, self._has_law = base, n, stated.has_residuals
         self.periods = launch.steps // (launch.steps_per_period or 1)
         self._noisy = any(base.sensor.noise)
@@ -91,8 +90,7 @@ class Batch:
             part["c_law"][e], part["memory"][e] = numbers.c_law, 0.0
 
     def _place_whole(self, e: int, closed_loop: ClosedLoop) -> None:
-        safety, control, part = closed_loop.safety, closed_loop.control, self.arrays
-        assert control is not None
+        safety, control, part = closed_loop.safety, closed_loop.known_control, self.arrays
         law, drives, step = control.law, closed_loop.actuator, closed_loop.launch.step_ns / 1e9
         self._place_start(e, Numbers(closed_loop.start, closed_loop.machine.c, law.c if self._has_law else law.c[:0]))
         part["power"][e] = safety.limits.power

@@ -64,8 +64,7 @@ class _Environment:
         self._episodes = Episodes(base, vary or {})
         self._stated = Stated.of(base, reward, terminate)
         self._batch = Batch(base, self._stated, n, threads, self._episodes.apart)
-        machine, control = base.machine.description, base.control
-        assert control is not None
+        machine, control = base.machine.description, base.known_control
         self.action_names = machine.input_names
         self.observation_names = (*machine.state_names, *(f"goal_{name}" for name in control.targets.entries))
         self.observation_units = (*(each.unit for each in machine.state), *("SI" for _ in control.targets.entries))

@@ -25,13 +25,8 @@ def period_of(closed_loop: ClosedLoop, stated: Stated) -> Any:
     Raises:
         CacheError: the kernel cache cannot be read or written.
     """
-    machine, launch, control, step = (
-        closed_loop.machine,
-        closed_loop.launch,
-        closed_loop.control,
-        closed_loop.launch.step_ns / 1e9,
-    )
-    assert control is not None
+    machine, launch, control = closed_loop.machine, closed_loop.launch, closed_loop.known_control
+    step = launch.step_ns / 1e9
     law, n_targets = control.law if stated.has_residuals else None, len(control.targets.entries)
     n_goal = n_targets + len(control.signals.entries)
     watched = launch.plant.safety.faults and bool(machine.description.faults)

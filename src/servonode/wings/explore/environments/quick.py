@@ -31,8 +31,7 @@ class Quick:
     """The starts of the episodes of a closed loop in which these keys vary. `fits` says whether it can give them."""
 
     def __init__(self, base: ClosedLoop, keys: Sequence[str]) -> None:
-        plant, control, machine = base.launch.plant, base.control, base.given_machine
-        assert control is not None
+        plant, control, machine = base.launch.plant, base.known_control, base.given_machine
         names, controller = machine.description.state_names, control.stated
         alone = dict(machine.description.layout)  # an entry of a vector is stated with the others
         states = {f"{INITIAL}{name}": i for i, name in enumerate(names) if name in alone}

@@ -30,9 +30,8 @@ class Stated:
     @classmethod
     def of(cls, closed_loop: ClosedLoop, reward: str | float | None, terminate: str | Sequence[str]) -> Self:
         """Raises StatementError where reward or conditions are no expressions of the columns."""
-        control = closed_loop.control
-        assert control is not None
-        machine, law = closed_loop.machine.description, control.law.description
+        control, machine = closed_loop.known_control, closed_loop.machine.description
+        law = control.law.description
         residuals = [] if law.own else [f"residual_{each.name}" for each in law.residuals]
         goals = [f"goal_{name}" for name in (*control.targets.entries, *([] if law.own else control.signals.entries))]
         columns = ("t", *machine.state_names, "work", *machine.input_names, *residuals, *goals, "fault")
