@@ -7,7 +7,7 @@ import numpy as np
 import sympy
 
 from servonode.arrays import Array
-from servonode.controllers.engine.program import Program, Residual
+from servonode.controllers.engine.program import Residual
 from servonode.controllers.engine.resolution import Resolution
 from servonode.definitions.source_location import Place
 from servonode.errors import ModelError
@@ -33,21 +33,14 @@ class Rates(dict[Expr, Expr]):
         self.known: dict[Expr, Expr] = {}
 
 
-def row_of(
-    equations: Equations,
-    program: Program,
-    resolved: Resolution,
-    moving: Rates,
-    residual: Residual,
-    kind: str = "residual",
-) -> Row:
+def row_of(resolved: Resolution, moving: Rates, residual: Residual, kind: str = "residual") -> Row:
     """f, f', J row, delta and relative degree of one residual, or of a face of a `kind` that is differentiated so."""
-    model, name = equations.model, residual.quantity.name
+    model, program, name = resolved.model, resolved.program, residual.quantity.name
     if reason := model.not_served(residual.expression):
         raise ModelError(f"program {program.name}, {kind} {name}: {reason}", residual.place)
     stated = residual.expression if program.inputs else settled(residual.expression)
     f, f_dot, degree = resolved.in_velocities(stated), sympy.Integer(0), 1
-    check_symbols(equations, program, f, f"{kind} {name}", residual.place)
+    check_symbols(resolved, f, f"{kind} {name}", residual.place)
     J = gradient(f, model.velocities)
     drift = _along(f, moving)
     if all(entry == 0 for entry in J):
@@ -61,11 +54,11 @@ def row_of(
     return put_in(f), put_in(f_dot), [put_in(entry) for entry in J], put_in(drift), degree
 
 
-def moving_of(equations: Equations, program: Program, resolved: Resolution, orders: int = _ORDERS) -> Rates:
+def moving_of(equations: Equations, resolved: Resolution, orders: int = _ORDERS) -> Rates:
     """All that moves -> its rate along the motion: time, coordinates, the program's states, targets and signals."""
     rates = Rates(equations.rates)
-    rates |= {each: resolved.in_velocities(rate) for each, rate in program.states.items()}
-    for each in (*program.targets, *program.signals):
+    rates |= {each: resolved.in_velocities(rate) for each, rate in resolved.program.states.items()}
+    for each in (*resolved.program.targets, *resolved.program.signals):
         rates |= {each.derivative(order): each.derivative(order + 1) for order in range(orders)}
     return rates
 
@@ -110,10 +103,8 @@ def _through(node: Expr, i: int, rate: Expr) -> Expr:
     return sympy.Mul(*sympy.Mul.make_args(partial), rate).xreplace({argument: node.args[i]})
 
 
-def check_symbols(
-    equations: Equations, program: Program, expression: Expr, what: str, place: Place, more: tuple[Expr, ...] = ()
-) -> None:
-    model = equations.model
+def check_symbols(resolved: Resolution, expression: Expr, what: str, place: Place, more: tuple[Expr, ...] = ()) -> None:
+    model, program = resolved.model, resolved.program
     own = (*program.parameters, *program.states, *program.setpoints)
     known = {symbol.name for symbol in (*model.state, *model.parameters, *own, *more)} | {"t"}
     known |= {each.scale.name for each in program.limits if each.kind == "expressions" and expression not in each.of}

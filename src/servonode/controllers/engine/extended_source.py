@@ -194,7 +194,6 @@ def _terms(servo: Servo, extension: Extension, constants: Constants, goal: GoalL
     chains = [each.derivatives for each in extension.chains]
     block.store("f", [texts.text(each[0]) for each in chains])
     block.store("f_dot", [texts.text(each[1]) if len(each) > 1 else "0.0" for each in chains])
-    J = [[texts.text(each) for each in extension.gradient(i)] for i in range(len(chains))]
-    for array, rows in (("J", J), ("W", texts.W)):
-        block.lines += [f"    {array}[{i}, {k}] = {text}" for i, row in enumerate(rows) for k, text in enumerate(row)]
+    block.store_table("J", [[texts.text(each) for each in extension.gradient(i)] for i in range(len(chains))])
+    block.store_table("W", texts.W)
     return block.function(Signature.of(LawKernel, "terms"), "t")

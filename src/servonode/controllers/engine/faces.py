@@ -14,7 +14,7 @@ import sympy
 from servonode.controllers.engine.differentiation import CLEAR, check_symbols, moving_of, reached_at_once, row_of
 from servonode.controllers.engine.extension import Chain, Extension, Row
 from servonode.controllers.engine.motion import Motion
-from servonode.controllers.engine.program import Keep, Program, Residual
+from servonode.controllers.engine.program import Keep, Residual
 from servonode.controllers.engine.resolution import Resolution
 from servonode.definitions.source_location import Place
 from servonode.errors import ModelError
@@ -70,9 +70,7 @@ class Face:
         return self.motion.line.symbols(self.atoms) if self.motion else set()
 
 
-def faces_of(
-    equations: Equations, program: Program, resolved: Resolution, extension: Extension | None
-) -> tuple[Face, ...]:
+def faces_of(equations: Equations, resolved: Resolution, extension: Extension | None) -> tuple[Face, ...]:
     """The faces of all that a program keeps.
 
     Raises:
@@ -81,17 +79,15 @@ def faces_of(
     """
     motion = extension.motion if extension else None
     found = []
-    for i, each in enumerate(program.keep):
+    for i, each in enumerate(resolved.program.keep):
         for part in smooth_parts(each.expression, f"keep {each.quantity.name}", each.place):
             stated = replace(each, expression=part)
-            face = _at_once(equations, program, resolved, stated, i)
+            face = _at_once(equations, resolved, stated, i)
             if face is None and extension is None:
-                face = _like_a_residual(equations, program, resolved, stated, i)
+                face = _like_a_residual(equations, resolved, stated, i)
             if face is None or (extension and extension.held):
-                if motion is None:
-                    moving = moving_of(equations, program, resolved, 2 * len(equations.model.state))
-                    motion = Motion(equations, resolved, moving)
-                face = _chained(equations, program, resolved, motion, extension, stated, i, face)
+                motion = motion or Motion(equations, resolved, 2 * len(equations.model.state))
+                face = _chained(resolved, motion, extension, stated, i, face)
             found.append(face)
     return tuple(found)
 
@@ -133,13 +129,13 @@ def _sides(term: Expr, what: str, place: Place) -> list[Expr]:
     return [part for each in scaled for part in smooth_parts(each, what, place)]
 
 
-def _at_once(equations: Equations, program: Program, resolved: Resolution, keep: Keep, i: int) -> Face | None:
+def _at_once(equations: Equations, resolved: Resolution, keep: Keep, i: int) -> Face | None:
     """The face of an expression of contact forces, accelerations or inputs; None where it contains none.
 
     Raises:
         ModelError: it is not linear in them, or the machine does not tell its contact forces.
     """
-    model, name = equations.model, keep.quantity.name
+    model, what = equations.model, f"program {resolved.program.name}, keep {keep.quantity.name}"
     accelerations = {q.acceleration: equations.acceleration(k) for k, q in enumerate(model.coordinates)}
     own = [v.rate for v in model.velocities]
     accelerations = {symbol: each for symbol, each in accelerations.items() if symbol not in own}
@@ -148,41 +144,32 @@ def _at_once(equations: Equations, program: Program, resolved: Resolution, keep:
     late = [*own, *model.inputs, *forces]
     if not stated.free_symbols & set(late):
         return None
-    check_symbols(equations, program, stated, f"keep {name}", keep.place, tuple(late))
+    check_symbols(resolved, stated, f"keep {keep.quantity.name}", keep.place, tuple(late))
     slopes = gradient(stated, late)
     if any(each.free_symbols & set(late) for each in slopes):
-        text = f"program {program.name}, keep {name}: it is not linear in forces, accelerations and inputs; state a "
+        text = f"{what}: it is not linear in forces, accelerations and inputs; state a "
         raise ModelError(f"{text}linear face of it, or several: {PARTS}", keep.place)
     n_v, n_tau = len(own), len(model.inputs)
     by_force = slopes[n_v + n_tau :]
     if any(by_force) and not model.has_full_form:
-        text = f"program {program.name}, keep {name}: {model.name} has no multipliers for its contact forces; keep an "
+        text = f"{what}: {model.name} has no multipliers for its contact forces; keep an "
         raise ModelError(f"{text}expression of states, accelerations and inputs", keep.place)
     rest = stated.xreplace(dict.fromkeys(late, ZERO))
     more = tuple(by_force) if any(by_force) else ()
     return Face(i, 0, rest, J=slopes[:n_v], by_input=slopes[n_v : n_v + n_tau], by_force=more)
 
 
-def _like_a_residual(equations: Equations, program: Program, resolved: Resolution, keep: Keep, i: int) -> Face | None:
+def _like_a_residual(equations: Equations, resolved: Resolution, keep: Keep, i: int) -> Face | None:
     """The face of relative degree 1 or 2; None where the inputs do not reach it so soon."""
     row = Residual(keep.quantity, keep.expression, place=keep.place)
-    f, f_dot, J, delta, degree = row_of(
-        equations, program, resolved, moving_of(equations, program, resolved), row, "keep"
-    )
+    f, f_dot, J, delta, degree = row_of(resolved, moving_of(equations, resolved), row, "keep")
     if all(each == 0 for each in J) or not reached_at_once(equations, [J]):
         return None
     return Face(i, degree, f, f_dot, J, delta)
 
 
 def _chained(
-    equations: Equations,
-    program: Program,
-    resolved: Resolution,
-    motion: Motion,
-    extension: Extension | None,
-    keep: Keep,
-    i: int,
-    at_once: Face | None,
+    resolved: Resolution, motion: Motion, extension: Extension | None, keep: Keep, i: int, at_once: Face | None
 ) -> Face:
     """The face of any relative degree, as atoms of the motion; at_once: what it is with inputs that act at once.
 
@@ -191,11 +178,12 @@ def _chained(
     Raises:
         ModelError: no input reaches it.
     """
-    name, points, define = keep.quantity.name, GenericPoints(motion.line.definitions_of), motion.line.define
+    model, program, name = resolved.model, resolved.program, keep.quantity.name
+    points, define = GenericPoints(motion.line.definitions_of), motion.line.define
     derivatives, slope, own, row, drift = list[Expr](), list[Expr](), list[Expr](), Row(), ZERO
     if at_once is None:
         stated = resolved(keep.expression)
-        check_symbols(equations, program, stated, f"keep {name}", keep.place)
+        check_symbols(resolved, stated, f"keep {name}", keep.place)
         derivatives.append(define(stated))
     elif at_once.by_force:
         text = f"program {program.name}, keep {name}: its law has integrators, with which no contact force is kept"
@@ -204,7 +192,7 @@ def _chained(
         slope, own = [define(each) for each in at_once.J], [define(each) for each in at_once.by_input]
         drift = define(at_once.f) + motion.line.dot(slope, motion.a0)
     integrators = extension.integrators if extension else ()
-    for _ in range(len(equations.model.state) + len(program.states) + len(integrators)):
+    for _ in range(len(model.state) + len(program.states) + len(integrators)):
         if derivatives:
             slope = [ZERO if points.zero(each) else each for each in motion.gradient(derivatives[-1])]
             own, drift = [], motion.drift(derivatives[-1])
@@ -220,7 +208,7 @@ def _chained(
             chain = Chain(derivatives, drift, row)
             return Face(i, len(derivatives), (derivatives or [drift])[0], J=slope, motion=motion, chain=chain)
         derivatives.append(drift)
-    text = f"program {program.name}, keep {name}: no input of {equations.model.name} moves it or a derivative of it"
+    text = f"program {program.name}, keep {name}: no input of {model.name} moves it or a derivative of it"
     raise ModelError(f"{text}, so that nothing can keep it; leave it out, or keep what an input moves", keep.place)
 
 

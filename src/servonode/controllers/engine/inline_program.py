@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from servonode.definitions.references import Option
 from servonode.definitions.source_location import NOWHERE
-from servonode.mechanics.description import MOST_DERIVATIVES, derivative_name
 
 if TYPE_CHECKING:
     from servonode.controllers.engine.program import Residual
@@ -50,20 +49,12 @@ class InlineProgram:
         """
         from servonode.controllers.engine.program import Program, signal, target
         from servonode.controllers.engine.stated_expressions import Reader
-        from servonode.mechanics.symbols import parameter, time
+        from servonode.mechanics.symbols import parameter
 
         constants = {name: parameter(name, "constant of the launch file", default=0.0) for name in self.constants}
         signals = {name: signal(name, "function of time", default=text) for name, text in self.signals.items()}
         targets = {name: target(name, "target") for name in self.targets}
-        known: dict[str, Any] = {"t": time} | {q.rate.name: q.rate for q in model.coordinates}
-        known |= {each.quantity.name: each.expression for each in model.outputs}
-        known |= {each.name: each for each in (*model.state, *model.parameters)}
-        moving: dict[Any, Any] = {}
-        for each in (*signals.values(), *targets.values()):
-            known |= {derivative_name(each.name, n): each.derivative(n) for n in range(MOST_DERIVATIVES + 1)}
-            moving |= {each.derivative(n): each.derivative(n + 1) for n in range(MOST_DERIVATIVES)}
-        known |= constants
-        reader = Reader(model, known, moving)
+        reader = Reader(model, (*signals.values(), *targets.values()), constants)
         residuals, guards = self._residuals(model, reader)
         postures, rate = self._postures(reader)
         return Program(

@@ -125,10 +125,8 @@ def _terms(block: Block, texts: Texts) -> str:
     n = len(block.lines)
     for array, values in (("f", texts.f), ("f_dot", texts.f_dot), ("delta", texts.delta), ("b", texts.b)):
         block.store(array, values)
-    for array, rows in (("J", texts.J), ("W", texts.W)):
-        block.lines += [f"    {array}[{i}, {k}] = {text}" for i, row in enumerate(rows) for k, text in enumerate(row)]
-    block.lines += [f"    F[{i}, {k}] = {text}" for i, row in enumerate(texts.relations)
-                    for k, text in enumerate(row[:-1])]  # fmt: skip
+    for array, rows in (("J", texts.J), ("W", texts.W), ("F", [row[:-1] for row in texts.relations])):
+        block.store_table(array, rows)
     found = block.function(Signature.of(LawKernel, "terms"), "t")
     del block.lines[n:]
     return found

@@ -12,6 +12,7 @@ from typing import Any
 
 import sympy
 
+from servonode.controllers.engine.differentiation import moving_of
 from servonode.controllers.engine.resolution import Resolution
 from servonode.definitions.progress import counted
 from servonode.mechanics.emit import Block, Name
@@ -181,8 +182,8 @@ def _size(node: Expr) -> int:
 class Motion:
     """a0 (n_v,) and R (n_tau, n_v), by inputs, of v' = a0 + R^T u, as atoms of a straight-line program."""
 
-    def __init__(self, equations: Equations, resolved: Resolution, moving: dict[Expr, Expr]) -> None:
-        """`moving`: all that moves but the velocities -> its rate, see `servo`."""
+    def __init__(self, equations: Equations, resolved: Resolution, orders: int) -> None:
+        """`orders`: of the derivatives of targets and signals that may come."""
         self.constants, self.velocities = equations.model.parameters, equations.model.velocities
         self.line = StraightLine(self.constants)
         n_v, define = len(self.velocities), self.line.define
@@ -190,7 +191,7 @@ class Motion:
         free = [define(-each) for each in equations.h_r]
         inputs = [[define(each) for each in equations.B_r[:, k]] for k in range(equations.B_r.shape[1])]
         self.a0, *self.R = self.line.solve_symmetric(M, [free, *inputs])
-        rates = {each: define(resolved.put_in(rate)) for each, rate in moving.items()}
+        rates = {each: define(resolved.put_in(rate)) for each, rate in moving_of(equations, resolved, orders).items()}
         self._drift = rates | dict(zip(self.velocities, self.a0, strict=True))
 
     def drift(self, atom: Expr) -> Expr:

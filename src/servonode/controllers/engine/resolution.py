@@ -20,8 +20,8 @@ class Resolution:
     """
 
     def __init__(self, model: Model, program: Program) -> None:
-        self._rates, self._varying = model.rates, model.varying
-        self._meant = self._setpoints_and_scales(program)
+        self.model, self.program = model, program
+        self._meant = self._setpoints_and_scales()
         self._known: dict[Expr, Expr] = {}  # the expressions that `put_in` was asked for
 
     def __call__(self, expression: Expr) -> Expr:
@@ -30,7 +30,7 @@ class Resolution:
 
     def in_velocities(self, expression: Expr) -> Expr:
         """An expression with coordinates' rates and varying parameters put in."""
-        return sympy.sympify(expression).xreplace(self._rates).xreplace(self._varying)
+        return sympy.sympify(expression).xreplace(self.model.rates).xreplace(self.model.varying)
 
     def put_in(self, expression: Expr) -> Expr:
         """An expression with setpoints and scales put in."""
@@ -40,10 +40,10 @@ class Resolution:
             self._known[expression] = expression.xreplace(self._meant)
         return self._known[expression]
 
-    def _setpoints_and_scales(self, program: Program) -> dict[Expr, Expr]:
+    def _setpoints_and_scales(self) -> dict[Expr, Expr]:
         """Setpoints and scales -> their expressions in velocities, in which none of them is left."""
-        meant = {each: self.in_velocities(each.expression) for each in program.setpoints}
-        for each in program.limits:
+        meant = {each: self.in_velocities(each.expression) for each in self.program.setpoints}
+        for each in self.program.limits:
             if each.kind == "expressions":
                 norm = sympy.sqrt(sympy.Add(*(e**2 for e in each.of)))
                 most = Max(each.at_most, NEARLY_ZERO)  # a zero vector with a zero bound must not give 0/0

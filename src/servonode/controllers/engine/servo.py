@@ -29,6 +29,7 @@ from servonode.mechanics.switches import SMOOTH, refuse_jumps
 
 Expr = Any
 _COLUMNS = {"t", "energy", "goal_t", "state_age"}  # of a run, beside those with names of machine and program
+Other = tuple[str, Expr, Place, tuple[Expr, ...]]  # what it is, expression, place, symbols that it alone may contain
 _MOST_ORDERS = 100  # of those that an extension makes
 
 
@@ -92,21 +93,15 @@ def derive_servo(
     _check_machine(equations, program)
     _check_names(equations, program, limited)
     resolved = Resolution(equations.model, program)
-    moving = moving_of(equations, program, resolved)
-    rows = [row_of(equations, program, resolved, moving, each) for each in program.residuals]
-    _check_other_expressions(equations, program, resolved)
-    damping = [resolved(each.damping) for each in program.residuals]
-    posture = _posture(equations, program, resolved)
-    rates = [resolved(each) for each in program.states.values()]
-    conditions = (*program.guards, *program.requirements, *program.warnings)
-    others = [*program.inputs.values(), *program.relations, *program.start.values()]
-    others += [each.margin for each in conditions] + [each.start for each in program.states]
-    others += [expression for _, expression, _ in _other_expressions(program)]
-    others = [resolved(each) for each in others]
-    extension, unreachable = (None, "") if damped else _extension(equations, program, resolved, rows)
+    moving = moving_of(equations, resolved)
+    rows = [row_of(resolved, moving, each) for each in program.residuals]
+    stated = _others(program, tuple(equations.model.inputs))
+    _check_other_expressions(resolved, stated)
+    posture, others = _posture(resolved), [resolved(expression) for _, expression, *_ in stated]
+    extension, unreachable = (None, "") if damped else _extension(equations, resolved, rows)
     if extension is None:
         _check_moved(equations, program, rows)
-    faces = faces_of(equations, program, resolved, extension)
+    faces = faces_of(equations, resolved, extension)
     _check_keeping(equations, program, len(faces), limited)
     others += [entry for each in faces for entry in each.entries]
     others += [entry for each in faces for entry in each.line_symbols]
@@ -124,9 +119,9 @@ def derive_servo(
         f_dot=[row[1] for row in rows],
         J=sympy.Matrix([list(row[2]) for row in rows]) if rows else sympy.zeros(0, 0),
         delta=[row[3] for row in rows],
-        damping=damping,
+        damping=[resolved(each.damping) for each in program.residuals],
         posture=posture,
-        state_rates=rates,
+        state_rates=[resolved(each) for each in program.states.values()],
         relative_degrees=extension.relative_degrees if extension else tuple(row[4] for row in rows),
         target_order=used[0],
         signal_order=used[1],
@@ -153,23 +148,20 @@ def _check_keeping(equations: Equations, program: Program, rows: int, limited: b
         raise ModelError(text, program.place.argument("keep"))
 
 
-def _extension(
-    equations: Equations, program: Program, resolved: Resolution, rows: list[Row]
-) -> tuple[Extension | None, str]:
+def _extension(equations: Equations, resolved: Resolution, rows: list[Row]) -> tuple[Extension | None, str]:
     """The extension of a program whose inputs do not reach its residuals directly; the reason if it has none.
 
     Raises:
         ModelError: there is one, but the program has something with which it does not combine.
     """
-    model = equations.model
+    model, program = resolved.model, resolved.program
     completed = program.inputs or program.relations or program.least_norm or program.ideal or program.posture
     determined = not completed and 0 < len(program.residuals) == len(model.inputs)  # by residuals alone
     if not determined or reached_at_once(equations, [row[2] for row in rows]):
         return None, ""
-    order = 2 * (len(model.state) + len(program.states))  # of signals: no chain of derivatives is longer
-    motion = Motion(equations, resolved, moving_of(equations, program, resolved, order))
-    residuals, inputs = [each.quantity for each in program.residuals], [each.quantity for each in model.inputs]
     n_states = len(model.state) + len(program.states)
+    motion = Motion(equations, resolved, 2 * n_states)  # no chain of derivatives is longer
+    residuals, inputs = [each.quantity for each in program.residuals], [each.quantity for each in model.inputs]
     try:
         extension = extend(motion, [row[0] for row in rows], residuals, inputs, n_states)
     except Unreachable as error:
@@ -223,9 +215,9 @@ def _check_machine(equations: Equations, program: Program) -> None:
         raise ModelError(f"{text} not know; define the machine with kinematics or constraints, or use open_loop")
 
 
-def _posture(equations: Equations, program: Program, resolved: Resolution) -> list[Expr]:
+def _posture(resolved: Resolution) -> list[Expr]:
     """The accelerations that the posture wants, by velocity; empty without a posture."""
-    model = equations.model
+    model, program = resolved.model, resolved.program
     own = {q: model.rates[q.rate] for q in model.coordinates if model.rates[q.rate] in model.velocities}
     for each in program.posture:
         if each not in own and each not in model.velocities:
@@ -234,12 +226,6 @@ def _posture(equations: Equations, program: Program, resolved: Resolution) -> li
             raise ModelError(f"{text}by a velocity of its own; give {known}", program.place.argument("posture"))
     wanted = {own.get(each, each): resolved(expression) for each, expression in program.posture.items()}
     return [wanted.get(v, sympy.Integer(0)) for v in model.velocities] if wanted else []
-
-
-def _keeping_symbols(equations: Equations, program: Program) -> list[Expr]:
-    """The symbols of the numbers by which a law keeps."""
-    limits = [each for u in equations.model.inputs for each in limit_symbols(u.name)]
-    return limits + [each for keep in program.keep for each in keep_symbols(keep.quantity.name)]
 
 
 def _check_names(equations: Equations, program: Program, limited: bool) -> None:
@@ -267,7 +253,9 @@ def _check_names(equations: Equations, program: Program, limited: bool) -> None:
     reserved = {"t", "late", "energy", "work"} | {f"residual_{name}" for name in residuals}
     reserved |= {f"lambda_{name}" for name in residuals} | {each.scale.name for each in program.limits}
     if program.keep or limited:
-        reserved |= (numbers := {each.name for each in _keeping_symbols(equations, program)})
+        numbers = {each.name for keep in program.keep for each in keep_symbols(keep.quantity.name)}
+        numbers |= {each.name for u in equations.model.inputs for each in limit_symbols(u.name)}
+        reserved |= numbers
         if clash := sorted(machine & numbers):
             text = f"program {program.name}: machine {equations.model.name} has the name {clash[0]!r}, which is "
             raise ModelError(f"{text}servonode's own where something is kept; rename it there", program.place)
@@ -286,53 +274,41 @@ def _check_names(equations: Equations, program: Program, limited: bool) -> None:
                 raise ModelError(text, row.place)
 
 
-def _check_other_expressions(equations: Equations, program: Program, resolved: Resolution) -> None:
+def _check_other_expressions(resolved: Resolution, others: Sequence[Other]) -> None:
     """Everything beside residuals contains known symbols only; every input is given or none is."""
-    model, place = equations.model, program.place
-    for guard in program.guards:
-        check_symbols(equations, program, resolved.in_velocities(guard.margin), "a guard", guard.place)
-    gains = (late, *(gain_symbol(each.quantity.name) for each in program.residuals))
-    for each in (*program.requirements, *program.warnings):
-        margin = resolved.in_velocities(each.margin)
-        check_symbols(equations, program, margin, "a requirement or warning", each.place, gains)
-    for relation in program.relations:
-        stated = resolved.in_velocities(relation)
-        check_symbols(equations, program, stated, "a relation", place.argument("relations"), tuple(model.inputs))
+    model, program = resolved.model, resolved.program
     for each in program.states:  # the initial value of one may not depend on another
-        start, what = resolved.in_velocities(each.start), f"the initial value of state {each.name}"
-        if start.free_symbols & set(program.states):
-            text = f"program {program.name}, {what}: it contains another state; give it in the machine's initial state"
-            raise ModelError(text, each.place)
-        check_symbols(equations, program, start, what, each.place)
-    for what, expression, where in _other_expressions(program):
-        check_symbols(equations, program, resolved.in_velocities(expression), what, where)
-    for symbol, value in program.start.items():
-        what = f"the initial value of {symbol.name}"
-        check_symbols(equations, program, resolved.in_velocities(value), what, place.argument("start"))
-    for u, value in program.inputs.items():
-        stated = place.argument("inputs")
-        check_symbols(equations, program, resolved.in_velocities(value), f"the input {u.name}", stated)
+        if resolved.in_velocities(each.start).free_symbols & set(program.states):
+            text = (
+                f"program {program.name}, the initial value of state {each.name}: it contains another state; give it "
+            )
+            raise ModelError(f"{text}in the machine's initial state", each.place)
+    for what, expression, place, more in others:
+        check_symbols(resolved, resolved.in_velocities(expression), what, place, more)
     if program.inputs and set(program.inputs) != set(model.inputs):
         names = ", ".join(u.name for u in model.inputs)
         text = f"program {program.name}: inputs= must give each input of {model.name} ({names}), or be left out"
-        raise ModelError(text, place.argument("inputs"))
+        raise ModelError(text, program.place.argument("inputs"))
 
 
-def _other_expressions(program: Program) -> list[tuple[str, Expr, Place]]:
-    """All expressions but residuals and inputs: name, expression, place."""
-    place = program.place
-    stated = [(f"the damping of residual {each.quantity.name}", each.damping, each.place) for each in program.residuals]
-    stated += [(f"the rate of state {each.name}", rate, place.argument("states"))
-               for each, rate in program.states.items()]  # fmt: skip
-    stated += [(f"setpoint {each.name}", each.expression, each.place) for each in program.setpoints]
-    stated += [(f"watch {each.quantity.name}", each.expression, each.place) for each in program.watches]
-    stated += [
-        (f"the posture of {each}", wanted, place.argument("posture")) for each, wanted in program.posture.items()
-    ]
+def _others(program: Program, inputs: tuple[Expr, ...]) -> list[Other]:
+    """All expressions but residuals."""
+    gains = (late, *(gain_symbol(each.quantity.name) for each in program.residuals))
+    conditions, at = (*program.requirements, *program.warnings), program.place.argument
+    found: list[Other] = [("a guard", each.margin, each.place, ()) for each in program.guards]
+    found += [("a requirement or warning", each.margin, each.place, gains) for each in conditions]
+    found += [("a relation", each, at("relations"), inputs) for each in program.relations]
+    found += [(f"the initial value of state {each.name}", each.start, each.place, ()) for each in program.states]
+    found += [(f"the damping of residual {e.quantity.name}", e.damping, e.place, ()) for e in program.residuals]
+    found += [(f"the rate of state {each.name}", rate, at("states"), ()) for each, rate in program.states.items()]
+    found += [(f"setpoint {each.name}", each.expression, each.place, ()) for each in program.setpoints]
+    found += [(f"watch {each.quantity.name}", each.expression, each.place, ()) for each in program.watches]
+    found += [(f"the posture of {each}", wanted, at("posture"), ()) for each, wanted in program.posture.items()]
     for each in program.limits:
         entries = each.of if each.kind == "expressions" else ()
-        stated += [(f"limit {each.quantity.name}", part, each.place) for part in (each.at_most, *entries)]
-    return stated
+        found += [(f"limit {each.quantity.name}", part, each.place, ()) for part in (each.at_most, *entries)]
+    found += [(f"the initial value of {each.name}", value, at("start"), ()) for each, value in program.start.items()]
+    return found + [(f"the input {u.name}", value, at("inputs"), ()) for u, value in program.inputs.items()]
 
 
 def _orders(program: Program, expressions: list[Any]) -> tuple[int, int]:

@@ -7,7 +7,7 @@ import sympy
 
 from servonode.controllers.engine.program import Residual, residual
 from servonode.errors import ModelError, did_you_mean
-from servonode.mechanics.description import Requirement
+from servonode.mechanics.description import MOST_DERIVATIVES, Requirement, derivative_name
 from servonode.mechanics.dimensions import Dimensions, known_dimensions, unit_text
 from servonode.mechanics.evaluate import are_zero
 from servonode.mechanics.expression import ExpressionError, parse
@@ -34,18 +34,23 @@ class StatedError(ModelError):
 
 
 class Reader:
-    """Reads expressions on a machine: of the names that are known, and of its frames.
+    """Reads expressions on a machine: of time, its states, rates, outputs and parameters, and of its frames.
 
-    moving: what moves by itself -> its rate, such as targets. at_once: it may contain what inputs change at once.
+    signals: these and targets are known with their derivatives; own: what else is known by name. at_once: it may
+    contain what inputs change at once.
     """
 
-    def __init__(
-        self, model: Model, known: Mapping[str, Expr], moving: Mapping[Expr, Expr], at_once: bool = False
-    ) -> None:
-        self._at_once = at_once
-        self.model, self.known, self.frames = model, dict(known), frame_names(model)
-        self.names = tuple(known)
-        self.moving = {time: sympy.Integer(1), **moving}
+    def __init__(self, model: Model, signals: Iterable[Any], own: Mapping[str, Expr], at_once: bool = False) -> None:
+        self._at_once, self.model, self.frames = at_once, model, frame_names(model)
+        self.known: dict[str, Expr] = {"t": time} | {q.rate.name: q.rate for q in model.coordinates}
+        self.known |= {each.quantity.name: each.expression for each in model.outputs}
+        self.known |= {each.name: each for each in (*model.state, *model.parameters)}
+        self.moving: dict[Expr, Expr] = {time: sympy.Integer(1)}
+        for each in signals:
+            self.known |= {derivative_name(each.name, n): each.derivative(n) for n in range(MOST_DERIVATIVES + 1)}
+            self.moving |= {each.derivative(n): each.derivative(n + 1) for n in range(MOST_DERIVATIVES)}
+        self.known |= own
+        self.names = tuple(self.known)
         self.units: dict[Expr, str] = {}  # of quantities of frames
 
     def __call__(self, key: str, text: str | float) -> Expr:

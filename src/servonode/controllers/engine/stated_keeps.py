@@ -1,7 +1,6 @@
 """The keeps of a launch file, added to a program: expressions of the machine, the program and contact forces."""
 
 from dataclasses import replace
-from typing import Any
 
 from servonode.controllers.engine.faces import smooth_parts
 from servonode.controllers.engine.keeping import Keeping
@@ -9,9 +8,7 @@ from servonode.controllers.engine.program import Program, keep
 from servonode.controllers.engine.stated_expressions import Reader, StatedError
 from servonode.definitions.source_location import NOWHERE
 from servonode.errors import did_you_mean
-from servonode.mechanics.description import MOST_DERIVATIVES, derivative_name
 from servonode.mechanics.model import Model
-from servonode.mechanics.symbols import time
 
 
 def with_keeps(model: Model, program: Program, keeping: Keeping) -> Program:
@@ -39,16 +36,10 @@ def with_keeps(model: Model, program: Program, keeping: Keeping) -> Program:
 
 def _reader(model: Model, program: Program) -> Reader:
     """Knows all that a goal may contain, contact forces, accelerations and inputs."""
-    known: dict[str, Any] = {"t": time} | {q.rate.name: q.rate for q in model.coordinates}
-    known |= {q.acceleration.name: q.acceleration for q in model.coordinates}
-    known |= {v.rate.name: v.rate for v in model.velocities}
-    known |= {each.multiplier.name: each.multiplier for each in model.constraints}
-    known |= {each.quantity.name: each.expression for each in model.outputs}
-    known |= {each.name: each for each in (*model.inputs, *model.state, *model.parameters)}
-    known |= {each.name: each for each in (*program.parameters, *program.states)}
-    for each in (*program.signals, *program.targets):
-        known |= {derivative_name(each.name, n): each.derivative(n) for n in range(MOST_DERIVATIVES + 1)}
-    reader = Reader(model, known, {}, at_once=True)
+    late = [q.acceleration for q in model.coordinates] + [v.rate for v in model.velocities]
+    late += [each.multiplier for each in model.constraints] + list(model.inputs)
+    own = {each.name: each for each in (*late, *program.parameters, *program.states)}
+    reader = Reader(model, (*program.signals, *program.targets), own, at_once=True)
     reader.units |= {each.multiplier: each.quantity.unit for each in model.constraints}
     reader.units |= {u: u.quantity.unit for u in model.inputs}
     return reader
