@@ -133,10 +133,10 @@ def test_times_beside_a_path_stand_inside_the_plane(cart: Viewed) -> None:
 
 
 def test_residuals_beyond_the_colours_have_panels_of_their_own() -> None:
-    description = servonode.load("trailer_pursuit").machine.description
+    closed_loop = servonode.load("trailer_pursuit").closed_loop
     names = [f"r_{n}" for n in range(2 * len(PALETTE) + 1)]
     residuals = [Quantity(name, "", "m") for name in names]
-    specs = [each for each in panel_specs(description, residuals) if each.logarithmic]
+    specs = [each for each in panel_specs(closed_loop, residuals) if each.logarithmic]
     assert [name for each in specs for name in each.curves] == names
     assert max(len(each.curves) for each in specs) == len(PALETTE)
 

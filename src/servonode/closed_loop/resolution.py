@@ -196,6 +196,11 @@ class Resolution(ControlParts):
         return self.control.law.description.tracked if self.control else ()
 
     @property
+    def keeps(self) -> tuple[Quantity, ...]:
+        """What the law keeps at or above zero."""
+        return tuple(each.quantity for each in self.control.law.description.keeps) if self.control else ()
+
+    @property
     def has_own_controller(self) -> bool:
         """Whether a controller in Python gives the inputs."""
         return self.control is not None and self.control.law.description.own

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from servonode.arrays import Array
-from servonode.mechanics.machine import Machine
+from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.plants.view import View
 from servonode.views.animated_axes import FIXED_ROOM, Box, Columns, Part, TextPart, bounds
 from servonode.views.curves import Decimation
@@ -34,27 +34,19 @@ class ViewPart(Part):
     """The machine in a plane, with its path, its target's and the wanted ones; or, for a strip, the machine alone at
     this instant.
 
-    wanted: the paths that the program asks for, of the region that is shown; forbidden: where the law keeps it out. Its
-    attributes are mostly the artists of matplotlib, one for each kind of thing that is drawn.
+    wanted: the paths that the program asks for, of the region that is shown. Its attributes are mostly the artists of
+    matplotlib, one for each kind of thing that is drawn.
     """
 
-    def __init__(
-        self,
-        axis: Any,
-        view: View,
-        machine: Machine,
-        goals: Sequence[str],
-        wanted: PathsIn | None = None,
-        forbidden: Forbidden | None = None,
-    ) -> None:
+    def __init__(self, axis: Any, closed_loop: ClosedLoop, view: View, wanted: PathsIn) -> None:
         from matplotlib.collections import LineCollection, PolyCollection
 
         super().__init__(axis)
-        self.view, self._scale = view, ArrowScale(view, machine)
-        self._wanted_in, self._forbidden, self._t = wanted, forbidden or None, 0.0
+        self.view, self._scale = view, ArrowScale(view, closed_loop.machine)
+        self._wanted_in, self._forbidden, self._t = wanted, Forbidden(closed_loop, view), 0.0
         self._region = np.zeros(2), np.ones(2)  # what the axis has to hold
         self._wanted: dict[str, Any] = {}  # lines by legend name, drawn with the axis: they change with its limits only
-        self._goal = view.goal if view.goal and set(view.goal) <= set(goals) else None
+        self._goal = view.goal if view.goal and set(view.goal) <= set(closed_loop.targets.names) else None
         self._names: list[str] = []  # of the arrows
         self._key: list[Any] = []
         axis.set_autoscale_on(False)
@@ -112,7 +104,7 @@ class ViewPart(Part):
     def update(self, columns: Columns, instant: Instant, decimation: Decimation, update_caption: bool) -> None:
         """Put the machine, its path and the target as they are now onto the artists."""
         shapes, self._t = Shapes.of(self.view, instant), instant.values["t"]
-        if self._forbidden and self._forbidden.moves:
+        if self._forbidden.moves:
             self._shade()
         trails = [self._path(columns, pair, decimation) for pair in self.view.trails.values()]
         goal = self._path(columns, self._target_names, decimation) if self._goal else []
@@ -162,14 +154,12 @@ class ViewPart(Part):
     def _wanted_near(self, paths: Sequence[Sequence[Array]]) -> list[Any]:
         """The wanted paths (2, n) in the region of these paths."""
         (left, right), (bottom, top) = (bounds([path[i] for path in paths]) for i in (0, 1))
-        if self._wanted_in is None or not (left <= right and bottom <= top):
+        if not (left <= right and bottom <= top):
             return []
         return [path.T for path in self._wanted_in(np.array([left, bottom]), np.array([right, top])).values()]
 
     def _draw_wanted(self) -> None:
         """Draw the wanted paths as far as the limits go."""
-        if self._wanted_in is None:
-            return
         from matplotlib.lines import Line2D
 
         low, high = np.array([self.axis.get_xlim(), self.axis.get_ylim()]).T
@@ -231,9 +221,8 @@ class ViewPart(Part):
 
     def _shade(self) -> None:
         """Show where the law keeps the machine out, as far as the limits go."""
-        if self._forbidden:
-            low, high = np.array([self.axis.get_xlim(), self.axis.get_ylim()]).T
-            shade(self._areas, self.view, self._forbidden.areas(self._t, low, high))
+        low, high = np.array([self.axis.get_xlim(), self.axis.get_ylim()]).T
+        shade(self._areas, self.view, self._forbidden.areas(self._t, low, high))
 
     def _side(self) -> float:
         """The lesser side of the axis [m]."""
@@ -274,11 +263,8 @@ class ViewPart(Part):
         for each in (*self._key, *filter(None, [axis.get_legend()])):
             each.remove()
         handles = [*self._trails, *self._target[:1], *self._wanted.values()] if not self.view.strip else []
-        handles += (
-            [Line2D([], [], color=FORBIDDEN, linewidth=5.0, solid_capstyle="butt", label=WORD)]
-            if self._forbidden
-            else []
-        )
+        if self._forbidden:
+            handles.append(Line2D([], [], color=FORBIDDEN, linewidth=5.0, solid_capstyle="butt", label=WORD))
         names = [*(each.get_label() for each in handles), *self._names]
         handles += [Line2D([], [], color=self._color(name), linewidth=2.0) for name in self._names]
         share, text = self._measure() if self._scale.largest and self._names else (0.0, "")

@@ -18,7 +18,6 @@ from servonode.plants.view import View
 from servonode.views.animated_axes import Box, PanelPart, Part, TextPart
 from servonode.views.animated_view import TRAIL, ViewPart
 from servonode.views.curves import Decimation
-from servonode.views.forbidden import Forbidden
 from servonode.views.palette import GOAL, INK
 from servonode.views.panel_specs import MOST, PanelSpec, chosen_panels, usual_panels
 from servonode.views.scene import WIDE, leaning, magnification
@@ -82,24 +81,14 @@ class Animation:
             panels = chosen_panels(closed_loop, fields, timing)
         elif views is None:
             panels = usual_panels(closed_loop, timing, MOST - len(closed_loop.views))
-        machine, goals = closed_loop.machine, closed_loop.targets.names
         if not hasattr(figure.canvas, "copy_from_bbox"):
             FigureCanvasAgg(figure)
         self.figure, self._closed_loop, self._span = figure, closed_loop, span
-        self._known = [
-            each.name
-            for each in (*machine.description.state, *machine.description.outputs, *machine.description.inputs)
-        ]
+        described = closed_loop.machine.description
+        self._known = [each.name for each in (*described.state, *described.outputs, *described.inputs)]
         with mpl.rc_context(STYLE):
             self.views = [
-                ViewPart(
-                    figure.add_subplot(),
-                    view,
-                    machine,
-                    goals,
-                    partial(wanted_paths, closed_loop, view),
-                    Forbidden(closed_loop, view),
-                )
+                ViewPart(figure.add_subplot(), closed_loop, view, partial(wanted_paths, closed_loop, view))
                 for view in (closed_loop.views if views is None else views)
             ]
             self.panels = [PanelPart(figure.add_subplot(), spec, span) for spec in panels]

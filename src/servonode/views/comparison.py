@@ -29,7 +29,7 @@ from servonode.views.palette import INK, SOURCES
 from servonode.views.planes import AROUND, DASHED, framed, rounded_ticks
 from servonode.views.scene import Scene, draw_line
 from servonode.views.shapes import box_of, wanted_paths
-from servonode.views.sheet import PRINT, Placed, Row, figure_of, label_axes, legend, placed_rows, save
+from servonode.views.sheet import PRINT, Placed, Plane, Row, figure_of, label_axes, legend, placed_rows, save
 from servonode.views.symbols import mathtext, titles, unit_text
 from servonode.views.titles import Head, size_of
 
@@ -199,7 +199,7 @@ def has_path(source: Compared, view: View) -> bool:
 
 
 @dataclass(frozen=True)
-class ComparedPlane:
+class ComparedPlane(Plane):
     """The first path of each source, its machine at the end, and the paths that are wanted; the region shown [m]."""
 
     sources: Sequence[Compared]
@@ -220,12 +220,6 @@ class ComparedPlane:
     def _paths(sources: Sequence[Compared], view: View) -> list[tuple[int, Array]]:
         pair = next(iter(view.trails.values()))
         return [(i, view.path(each.columns, pair)) for i, each in enumerate(sources) if has_path(each, view)]
-
-    @property
-    def aspect(self) -> float:
-        """Width over height."""
-        width, height = self.high - self.low
-        return float(width / height)
 
     def head(self, width: float) -> Head:
         """What stands above an axis of this width [in]."""

@@ -8,13 +8,12 @@ from types import MappingProxyType
 from servonode.bus.durations import EXTRA
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.errors import ServonodeError
-from servonode.mechanics.description import MachineDescription, Quantity, Tracked
+from servonode.mechanics.description import Quantity, Tracked
 from servonode.views.palette import PALETTE
 from servonode.views.symbols import mathtext, plain, titles, unit_text
 
-GOAL, INPUT, MARGIN, RESIDUAL, ESTIMATE, REST = range(
-    6
-)  # what a panel shows: the first ones are drawn where not all have room
+# what a panel shows: the first ones are drawn where not all have room
+GOAL, INPUT, MARGIN, RESIDUAL, ESTIMATE, REST = range(6)
 MOST = 8  # axes of a picture that nobody chose, its views among them
 FEWEST = 3  # panels beside views, however many these are
 TIMING = {
@@ -47,17 +46,12 @@ class PanelSpec:
     active: Mapping[str, str] = field(default_factory=dict)
 
 
-def panel_specs(
-    description: MachineDescription,
-    residuals: Sequence[Quantity],
-    tracked: Sequence[Tracked] = (),
-    keeps: Sequence[Quantity] = (),
-) -> list[PanelSpec]:
+def panel_specs(closed_loop: ClosedLoop, residuals: Sequence[Quantity]) -> list[PanelSpec]:
     """Outputs with their goals, the machine's other panels, the inputs that they do not show, margins, then residuals.
 
-    tracked: the residuals that are an output less its goal (columns `output_NAME`, `goal_NAME`, `residual_NAME`).
-    keeps: what is kept (columns `margin_NAME`, `active_NAME`).
+    Columns are `output_NAME`, `goal_NAME` and `residual_NAME`, `margin_NAME` and `active_NAME`.
     """
+    description, tracked, keeps = closed_loop.machine.description, closed_loop.tracked, closed_loop.keeps
     known = {each.name: each for each in (*description.state, *description.outputs, *description.inputs)}
     goals = {each.column: f"goal_{each.residual}" for each in tracked if each.column}
     inputs = [each for each in description.inputs if each.name not in {*chain(*description.panels)}]
@@ -75,12 +69,6 @@ def panel_specs(
     margins = [_margins([known[name] for name in names]) for names in by_unit(keeps)]
     margins = [replace(each, kind=ESTIMATE) if i else each for i, each in enumerate(margins)]  # a robot's are many
     return [*sorted(specs, key=lambda each: each.kind != GOAL), *margins, *sizes("residual", "residuals", residuals)]
-
-
-def keeps_of(closed_loop: ClosedLoop) -> list[Quantity]:
-    """What the law keeps at or above zero."""
-    control = closed_loop.control
-    return [each.quantity for each in control.law.description.keeps] if control else []
 
 
 def _margins(keeps: Sequence[Quantity]) -> PanelSpec:
@@ -184,12 +172,9 @@ class FieldError(ServonodeError, ValueError):
 
 def usual_panels(closed_loop: ClosedLoop, timing: bool, most: int) -> list[PanelSpec]:
     """The panels of the report picture for so many axes, with one of times where these are known."""
-    keeps = keeps_of(closed_loop)
-    specs = panel_specs(closed_loop.machine.description, closed_loop.residuals, closed_loop.tracked, keeps)
-    panels = most_important(specs, most)
-    return (
-        [*panels, PanelSpec("[ms]", timing_curves(closed_loop), True, "times [ms]", "times [ms]")] if timing else panels
-    )
+    panels = most_important(panel_specs(closed_loop, closed_loop.residuals), most)
+    times = PanelSpec("[ms]", timing_curves(closed_loop), True, "times [ms]", "times [ms]")
+    return [*panels, times] if timing else panels
 
 
 def timing_curves(closed_loop: ClosedLoop) -> dict[str, str]:
@@ -212,7 +197,7 @@ def chosen_panels(closed_loop: ClosedLoop, fields: Sequence[str], timing: bool) 
     known = {each.name: each for each in (*description.state, *description.outputs, *description.inputs)}
     units = {each.name: each.unit for each in known.values()}
     units |= {f"residual_{each.name}": each.unit for each in closed_loop.residuals}
-    keeps = {f"margin_{each.name}": each for each in keeps_of(closed_loop)}
+    keeps = {f"margin_{each.name}": each for each in closed_loop.keeps}
     units |= {name: each.unit for name, each in keeps.items()}
     units |= {f"target_{name}": "target" for name in closed_loop.targets.names}
     if timing:

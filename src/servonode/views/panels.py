@@ -22,7 +22,6 @@ from servonode.views.panel_specs import (
     PanelSpec,
     by_unit,
     estimate_specs,
-    keeps_of,
     most_important,
     panel_specs,
     sizes,
@@ -104,7 +103,7 @@ def panels_of(run: Run, known: Mapping[str, Array]) -> list[Panel]:
     columns |= run.tracked_columns | run.kept
     loop, description = run.closed_loop, run.closed_loop.machine.description
     residuals = [each for each in loop.residuals if each.name in run.residual]
-    specs = panel_specs(description, residuals, loop.tracked, keeps_of(loop)) + _watch_specs(run)
+    specs = panel_specs(loop, residuals) + _watch_specs(run)
     if run.estimate is not None:
         specs = [replace(each, kind=REST) if each.kind == RESIDUAL else each for each in specs]  # the true ones count
         columns |= {f"true_residual_{name}": np.abs(values) for name, values in run.estimate.residual.items()}

@@ -13,7 +13,7 @@ from servonode.views.forbidden import WORD, Forbidden, shade, shaded
 from servonode.views.palette import FORBIDDEN, GOAL, INK, PALETTE
 from servonode.views.scene import FEWEST, Arrows, Scene, apart, digits_of, draw_shapes, spread, time_text, well_spread
 from servonode.views.shapes import box_of, wanted_paths
-from servonode.views.sheet import label_axes
+from servonode.views.sheet import Plane, label_axes
 from servonode.views.titles import KEY, SIZE, Head, size_of, text_width
 
 LONGEST = 0.12  # of the longest arrow to the extent of what it is drawn on
@@ -32,7 +32,7 @@ DASHED: Any = {"color": GOAL, "linewidth": 1.0, "linestyle": (0, (4, 2.5)), "zor
 
 
 @dataclass(frozen=True)
-class Map:
+class Map(Plane):
     """A plane with the paths of machine and goal and outlines at a few instants, and the region [m] that it shows."""
 
     scene: Scene  # at the instants whose outlines are drawn
@@ -63,12 +63,6 @@ class Map:
         seen = _seen(paths, low, high)
         far, forbidden = () if seen else tuple(paths), Forbidden(scene.run.closed_loop, view)
         return cls(scene, numbers, view, arrows, low, high, seen, far, forbidden if forbidden else None)
-
-    @property
-    def aspect(self) -> float:
-        """Width over height."""
-        width, height = self.high - self.low
-        return float(width / height)
 
     def head(self, width: float) -> Head:
         """What stands above an axis of this width [in]."""

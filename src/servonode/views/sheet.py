@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
+from servonode.arrays import Array
 from servonode.views.palette import INK
 from servonode.views.titles import LINE, SIZE, Head, readable, shortened, size_of, wrapped
 
@@ -211,12 +212,16 @@ def beside(panels: Sequence[Placed], left: float, height: float) -> tuple[list[C
 
 
 class Plane(Protocol):
-    """A view with equal scales that knows its shape."""
+    """A view with equal scales of the region [m] between two corners."""
+
+    low: Array
+    high: Array
 
     @property
     def aspect(self) -> float:
         """Width over height."""
-        ...
+        width, height = self.high - self.low
+        return float(width / height)
 
     def head(self, width: float) -> Head:
         """What stands above an axis of this width [in]."""

@@ -16,7 +16,6 @@ from servonode.errors import ServonodeError
 from servonode.mechanics.machine import Machine
 from servonode.plants.machine_files import FileParts, Solid
 from servonode.views.frames import GROUND, Frames, placed_solids
-from servonode.views.panel_specs import keeps_of
 from servonode.views.shapes import Instant, Shapes
 
 STATES, SEED, EXACT = 6, 1, 1e-9  # random states by which it is found on which joint an input acts; relative
@@ -65,7 +64,7 @@ class Layout:
             solids=tuple(replace(each, frame=called[each.frame]) for each in placed_solids(closed_loop, frames)[0]),
             inputs={each.name: each.unit for each in described.inputs},
             residuals={each.name: each.unit for each in closed_loop.residuals},
-            margins={each.name: each.unit for each in keeps_of(closed_loop)},
+            margins={each.name: each.unit for each in closed_loop.keeps},
             outputs={each.name: each.unit for each in described.outputs},
             goals=dict(zip(goals, units, strict=True)),
             pointed={"_".join(names): tuple(names) for names in sorted(pointed)},
