@@ -185,10 +185,8 @@ def check_device_readings(plant: Plant, restarted: bool, estimation: Estimation 
     if not sends_readings(plant):
         if estimation is not None and find_driver(plant.driver).transport is not None:
             text = f'packets of driver = "{plant.driver}" carry the state or readings, never both; give '
-            text += (
-                f'plant.device.sends = "{READINGS}" with firmware that sends its readings, or leave this section out'
-            )
-            raise KeyRefused("estimator", None, text)
+            text += f'plant.device.sends = "{READINGS}" with firmware that sends its readings, or leave this section '
+            raise KeyRefused("estimator", None, f"{text}out")
         return
     if estimation is None:
         text = f'"{READINGS}" says that the machine sends no state, and there is no [estimator] that would find it; '

@@ -115,10 +115,8 @@ def _effects(plant: Plant, sensor: SensorDescription, times: Times) -> SensorEff
         raise KeyRefused(section, "rate", text)
     between = min(control_steps, plant.publish_every)  # at most, from a state message to the next
     if between > MOST_READINGS * period:
-        text = (
-            f"{between / period:.0f} readings would come with one state message, which carries {MOST_READINGS}; give "
-        )
-        text += f"{sensor.rate:.4g} Hz only with plant.publish_every = {int(MOST_READINGS * period)} or less"
+        text = f"{between / period:.0f} readings would come with one state message, which carries {MOST_READINGS}; "
+        text += f"give {sensor.rate:.4g} Hz only with plant.publish_every = {int(MOST_READINGS * period)} or less"
         raise KeyRefused(section, "rate", text)
     if sensor.delay > LONGEST_PAST * step:
         text = f"{sensor.delay:g} s are more than {LONGEST_PAST} plant steps; give at most {LONGEST_PAST * step:g}"

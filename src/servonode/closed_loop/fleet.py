@@ -129,10 +129,8 @@ class _Reader:
             raise self._error(ROBOTS, None, 'no robots; write [robots.NAME] tables, each with include = "LAUNCH_FILE"')
         for name in self.table:
             if name not in (ROBOTS, "run"):
-                text = (
-                    f"stands beside [robots]; write [robots.NAME.{name}], or {name} in the file that a robot includes"
-                )
-                raise self._error(name, None, text)
+                text = f"stands beside [robots]; write [robots.NAME.{name}], or {name} in the file that a robot "
+                raise self._error(name, None, f"{text}includes")
         if len(robots) > MOST_ROBOTS:
             raise self._error(ROBOTS, None, f"{len(robots)} robots; at most {MOST_ROBOTS} are possible")
         for name, stated in robots.items():

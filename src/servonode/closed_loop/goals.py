@@ -153,10 +153,8 @@ class _Points:
         count = len(self.goal.points or [])
         if not self._rests and count <= degree:
             text = f"the spline {self.source} has {count} points; with free ends and degree {degree}, which the law "
-            text += (
-                f'{self.law!r} needs for derivative {self.order}, it takes {degree + 1}: give more, or ends = "rest"'
-            )
-            raise self._error("samples" if self.goal.samples else "points", text)
+            text += f"{self.law!r} needs for derivative {self.order}, it takes {degree + 1}: give more, or "
+            raise self._error("samples" if self.goal.samples else "points", f'{text}ends = "rest"')
 
     def _error(self, key: str, text: str) -> KeyRefused:
         return KeyRefused(f"target.{self.name}", key, text)

@@ -203,10 +203,8 @@ def examine_inversion(control: Control, limits: Array) -> Examination:
     text += f"from {bounded.before:.3g} s before the run to {bounded.after:.3g} s after it, "
     found.add("good", "inversion", f"{text}error {bounded.residual:.2g}, goal kept to {summary.goal_error:.2g}")
     if summary.goal_error > MISSED:
-        text = (
-            f"the program's residuals are only small on the solution, up to {summary.goal_error:.2g}: damping, limits "
-        )
-        found.add("warn", "inversion", f"{text}or setpoints act; leave them out for an exact goal")
+        text = f"the program's residuals are only small on the solution, up to {summary.goal_error:.2g}: damping, "
+        found.add("warn", "inversion", f"{text}limits or setpoints act; leave them out for an exact goal")
     _tell_start(found, summary)
     decay = -np.log(inverted.radius) / control.times.period
     names = control.law.machine.description.state_names
@@ -216,9 +214,8 @@ def examine_inversion(control: Control, limits: Array) -> Examination:
     text += f"sampled loop is {inverted.radius:.4g} (limit 1)"
     found.add("good", "feedback", text)
     if control.stated.gains:
-        found.add(
-            "warn", "gains", "[controller.gains] are not used: [controller.inversion.weights] choose the feedback"
-        )
+        text = "[controller.gains] are not used: [controller.inversion.weights] choose the feedback"
+        found.add("warn", "gains", text)
     for (name, (most, at)), limit in zip(summary.peak.items(), limits, strict=True):
         if most > limit:
             text = f"the bounded solution needs {name} = {most:.4g} at t = {at:.4g} s, its limit is {limit:.4g}; "

@@ -692,9 +692,8 @@ def read_samples(file: Path, column: str) -> list[list[float]]:
     except OSError as error:
         raise SamplesError(f"{file} cannot be read ({error.strerror or error}); give a CSV file") from error
     except (UnicodeDecodeError, csv.Error) as error:
-        raise SamplesError(
-            f"{file} is not a CSV file ({error}); give one with a line of names, t among them"
-        ) from error
+        text = f"{file} is not a CSV file ({error}); give one with a line of names, t among them"
+        raise SamplesError(text) from error
 
 
 def _points(file: Path, reader: "csv._reader", column: str) -> list[list[float]]:  # type: ignore[name-defined]

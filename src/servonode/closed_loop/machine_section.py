@@ -311,10 +311,8 @@ def _closed_loops(machine: Machine, start: Array) -> Array:
         ", ".join(f"{q} = {values[q]:.6g}" for q in description.coordinates if (q in description.independent) == wanted)
         for wanted in (True, False)
     )
-    text = (
-        f"with {kept} the loops ({', '.join(description.held)}) cannot be closed, looked for from {begun}; give these"
-    )
-    raise KeyRefused("plant.initial", None, f"{text} near the closed loop, or other lengths or {kept}")
+    text = f"with {kept} the loops ({', '.join(description.held)}) cannot be closed, looked for from {begun}; give "
+    raise KeyRefused("plant.initial", None, f"{text}these near the closed loop, or other lengths or {kept}")
 
 
 def _functions(section: str, given: Mapping[str, float | str]) -> dict[str, str | float]:
@@ -413,9 +411,8 @@ def completed(
     )
     found = _prepared(source, preparation, wanted)
     if complaint := _complaint(machine, preparation, wanted, found):
-        raise KeyRefused(
-            "plant", "machine", f"the preparation of {plant.machine} gave {complaint}; correct its function"
-        )
+        text = f"the preparation of {plant.machine} gave {complaint}; correct its function"
+        raise KeyRefused("plant", "machine", text)
     for note in found.notes:
         _log.warning("%s", note)
     numbers = machine.state(found.initial)[: machine.n_state].tolist()

@@ -241,9 +241,8 @@ def judged(closed_loop: ClosedLoop, changed: Mapping[str, float], values: Mappin
         new = closed_loop.changed({**changed, **values})
         found = new.examined()
         for each in found.refusals:
-            raise ProgramUnfit(
-                "controller", None, f"{each.subject}: {each.text}{_eigenvalue(new, found, each.subject)}"
-            )
+            text = f"{each.subject}: {each.text}{_eigenvalue(new, found, each.subject)}"
+            raise ProgramUnfit("controller", None, text)
         safety, plant = new.safety, new.launch.plant
         limits = np.array(safety.limits.value)
         check_safe_action(new.machine, new.start, limits, safety.brake_steps, new.launch.step_ns, plant.integrator)

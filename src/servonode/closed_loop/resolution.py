@@ -98,9 +98,8 @@ class Resolution(ControlParts):
         if not self.servos or self.driver.servos:
             return ""
         text = f"{', '.join(self.servos)}: servos, which hold places or speeds, and driver {self.driver.name} sends "
-        return (
-            f'{text}forces alone; if the drives take these, set [plant.robot] ignore = ["servo"], in Python no SERVOS'
-        )
+        text += 'forces alone; if the drives take these, set [plant.robot] ignore = ["servo"], in Python '
+        return f"{text}no SERVOS"
 
     @cached_property
     def safety(self) -> SafetySettings:
@@ -429,15 +428,11 @@ def _check_hardware(fault: InjectedFault, section: str, launch: LaunchFile) -> N
     if not find_driver(launch.plant.driver).outside:
         return
     if fault.on in ("drive", "sensor"):
-        text = (
-            f"a {fault.on} of a machine behind driver {launch.plant.driver} cannot be made to fail from here; choose "
-        )
-        raise KeyRefused(section, "on", f'{text}link or node, or take driver = "simulated"')
+        text = f"a {fault.on} of a machine behind driver {launch.plant.driver} cannot be made to fail from here; "
+        raise KeyRefused(section, "on", f'{text}choose link or node, or take driver = "simulated"')
     if not fault.hardware:
-        text = (
-            f"driver {launch.plant.driver} may move a real machine; say hardware = true if this fault is meant for it"
-        )
-        raise KeyRefused(section, "hardware", text)
+        text = f"driver {launch.plant.driver} may move a real machine; say hardware = true if this fault is meant"
+        raise KeyRefused(section, "hardware", f"{text} for it")
 
 
 def _names(

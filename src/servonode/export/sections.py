@@ -396,9 +396,8 @@ def _solve(servo: Servo, gains: Gains | None, weights: Mapping[str, float]) -> l
         completion = "these act along the residuals' gradients, as contact forces would."
     if program.posture:
         system = "B_r tau = M_r d + J^T (J M_r^-1 J^T)^-1 (z - J d)"
-        completion = (
-            "these move it as near to the accelerations p of the posture as they leave it free, in the mass matrix."
-        )
+        completion = "these move it as near to the accelerations p of the posture as they leave it free, in the mass "
+        completion += "matrix."
     relations = (Line(sympy.sympify(each), sympy.Integer(0)) for each in program.relations)
     return [
         Heading("Inputs"),

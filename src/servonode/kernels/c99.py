@@ -367,9 +367,8 @@ class _Printer:
                 return _Text(self._call(each))
             case ir.Shared(_, element, _, _):
                 name = self.names[element.array.name]
-                raise TranslationError(
-                    f"threads share entries of {name}, which C99 cannot; export what one thread calls"
-                )
+                text = f"threads share entries of {name}, which C99 cannot; export what one thread calls"
+                raise TranslationError(text)
         raise AssertionError(each)
 
     def _helped(self, name: str, a: ir.Expr, b: ir.Expr) -> _Text:

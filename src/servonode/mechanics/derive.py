@@ -278,10 +278,10 @@ def _known_forces(model: Model, full: _Full, motion: _Motion, on_velocities: Mat
 def _check_moved_by_velocities(model: Model, g0: Matrix) -> None:
     """Energies in velocities know nothing of what moves by itself."""
     if model.speaks_in_velocities and any(entry != 0 for entry in g0):
-        text = (
-            f"machine {model.name}: coordinates that move by themselves (q' = G v + g0 with g0 not zero) need energies,"
+        text = f"machine {model.name}: coordinates that move by themselves (q' = G v + g0 with g0 not zero) need "
+        raise ModelError(
+            f"{text}energies, losses and inputs in rates; write them so", model.place.argument("kinematics")
         )
-        raise ModelError(f"{text} losses and inputs in rates; write them so", model.place.argument("kinematics"))
 
 
 def _check_moved_by_reactions(model: Model, M: Matrix, h: Matrix, by_forces: Matrix) -> None:

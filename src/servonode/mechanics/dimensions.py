@@ -99,10 +99,8 @@ class _Reader:
         while self.left and self.left[0] != ")":
             sign = self.left.pop(0) if self.left[0] in ("*", "/") else ""
             if divided and sign != "/":
-                text = (
-                    f"unit {self.text!r}: what the / divides by is ambiguous; write 1/(m s), or put the factor before"
-                )
-                raise UnitError(text)
+                text = f"unit {self.text!r}: what the / divides by is ambiguous; write 1/(m s), or put the factor"
+                raise UnitError(f"{text} before")
             divided = divided or sign == "/"
             dimension = times(dimension, self._power(), Fraction(-1 if sign == "/" else 1))
         return dimension
@@ -129,9 +127,8 @@ class _Reader:
             return NONE
         if token not in KNOWN:
             text = f"unit {self.text!r}: {token!r} is not known; known are {', '.join(KNOWN)} and their powers and"
-            raise UnitError(
-                f"{text} products, such as kg m^2/s^2, and 1 (servonode calculates in SI units and radians)"
-            )
+            text += " products, such as kg m^2/s^2, and 1 (servonode calculates in SI units and radians)"
+            raise UnitError(text)
         return KNOWN[token]
 
 

@@ -57,9 +57,8 @@ class Shape(Stated):
             (angle, _) = _point("at()'s angle", (turned, 0))
             columns = [(sympy.cos(angle), sympy.sin(angle)), (-sympy.sin(angle), sympy.cos(angle))]
         elif turned != 0:
-            raise ModelError(
-                f"{what}: an angle turns it in a plane; in space give the body's axes, three triples", here()
-            )
+            text = f"{what}: an angle turns it in a plane; in space give the body's axes, three triples"
+            raise ModelError(text, here())
         else:
             columns = [(1, 0, 0), (0, 1, 0), (0, 0, 1)]
         moved = 1 if self.kind in ("circle", "arrow") else len(self.rows)  # what follows are directions
@@ -170,9 +169,8 @@ def pose(name: str, point: Any, turned: Any) -> Shape:
     if _is_point(turned):
         return _shape("pose", tuple(zip(*_axes("pose()", place, turned), place, strict=True)), name=name)
     if len(place) != 2:
-        raise ModelError(
-            "pose() with one angle is in a plane; give its point as (x, y), or the body's three axes", here()
-        )
+        text = "pose() with one angle is in a plane; give its point as (x, y), or the body's three axes"
+        raise ModelError(text, here())
     (angle, _) = _point("pose()'s angle", (turned, 0))
     return _shape("pose", ((*place, angle),), name=name)
 
@@ -222,9 +220,8 @@ def view(
         text = "view() has points (x, y) beside a trail or an arrow in space"
         raise ModelError(f"{text}; give that in the same two numbers, or all points as (x, y, z)", here())
     if len(units := {each.unit for each in shapes if each.kind == "arrow"}) > 1:
-        raise ModelError(
-            f"view() has arrows in {' and '.join(sorted(units))}; give them one unit, or two views", here()
-        )
+        text = f"view() has arrows in {' and '.join(sorted(units))}; give them one unit, or two views"
+        raise ModelError(text, here())
     return replace(found, goal=_names("goal", goal, 3 if found.in_space else 2))
 
 

@@ -350,9 +350,8 @@ class _Builder:
         if name in self.frames:
             return name
         if f"{name}_dot" in self.names:
-            raise self._error(
-                f"{shown(name)} is a number, which has nothing after a point", node, f"its rate is {name}_dot"
-            )
+            text = f"{shown(name)} is a number, which has nothing after a point"
+            raise self._error(text, node, f"its rate is {name}_dot")
         if not self.frames:
             raise self._error(f"{shown(name)} is no frame: there is no frame here", node, self._grammar())
         near = did_you_mean(name, self.frames)
@@ -391,9 +390,8 @@ class _Builder:
 
     def _unknown(self, node: ast.expr, name: str) -> ExpressionError:
         if name in self.frames:
-            return self._error(
-                f"{shown(name)} is a frame, not a number", node, f"write {name}.x, or another of its own"
-            )
+            remedy = f"write {name}.x, or another of its own"
+            return self._error(f"{shown(name)} is a frame, not a number", node, remedy)
         close = get_close_matches(name, [*self.names, "pi", *FUNCTIONS], n=1)
         hint = f"did you mean '{close[0]}'? " if close else ""
         return self._error(f"unknown name {shown(name)}", node, hint + self.unknown.format(name) + self._grammar())

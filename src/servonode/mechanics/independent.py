@@ -81,10 +81,8 @@ def _solved(what: str, coordinates: tuple[Coordinate, ...], independent: tuple[t
     dependent = [q for q in coordinates if q not in own]
     wanted = len(coordinates) - len(constraints)
     if wanted != len(independent):
-        text = (
-            f"{what}: {len(coordinates)} coordinates and {len(constraints)} constraints leave {wanted} independent, but"
-        )
-        raise ModelError(f"{text} independent= has {len(independent)}; state {wanted}", where)
+        text = f"{what}: {len(coordinates)} coordinates and {len(constraints)} constraints leave {wanted} independent, "
+        raise ModelError(f"{text}but independent= has {len(independent)}; state {wanted}", where)
     stated = [(v.name, sympy.sympify(rate) - v) for v, rate in independent if v.of is None]
     found: dict[Expr, Expr] = {q.rate: v for q, v in own.items()}
     conditions = list[Condition]()
@@ -172,10 +170,8 @@ def _regular(determinant: Expr, unknown: Sequence[Any], independent: Sequence[An
     axes, and also tells a change point, where whole rows vanish. What has passed one has another sign.
     """
     names, others = (", ".join(q.name for q in each) for each in (unknown, independent))
-    text = (
-        f"dead point: {names} no longer follow from {others}, as the loop is stretched or folded there; stay away from"
-    )
-    text += " it, or choose other independent coordinates"
+    text = f"dead point: {names} no longer follow from {others}, as the loop is stretched or folded there; stay away "
+    text += "from it, or choose other independent coordinates"
     written = [determinant, *(each.definition for each in ordered([determinant]))]
     turning = {q for part in written for each in part.atoms(TrigonometricFunction) for q in each.free_symbols}
     angles = sorted((q for q in turning if isinstance(q, Coordinate)), key=lambda q: q.name)
@@ -204,10 +200,8 @@ def groups(
         own = frozenset[Coordinate]().union(*(unknown[i] for i in rows))
         if len(own) != len(rows):
             names = ", ".join(stated[i][0] for i in rows)
-            text = (
-                f"{what}: the constraints {names} contain {len(own)} of the dependent coordinates and must determine "
-            )
-            raise ModelError(f"{text}{len(rows)}; choose other independent= coordinates", place)
+            text = f"{what}: the constraints {names} contain {len(own)} of the dependent coordinates and must "
+            raise ModelError(f"{text}determine {len(rows)}; choose other independent= coordinates", place)
         yield [stated[i] for i in rows], [q for q in dependent if q in own]
         left, known = [i for i in left if i not in rows], known | own
 

@@ -255,8 +255,6 @@ def rotation_rows(what: str, rows: Entries) -> tuple[tuple[Expr, ...], ...]:
     if all(each.is_number for row in table for each in row):
         R = np.array(table, dtype=float)
         if not np.allclose(R @ R.T, np.eye(3), rtol=0, atol=1e-6) or np.linalg.det(R) < 0:
-            text = (
-                f"{what}: rotation {R.tolist()} is not one; give three rows of length 1, at right angles, right-handed"
-            )
-            raise ModelError(text, here())
+            text = f"{what}: rotation {R.tolist()} is not one; give three rows of length 1, at right angles, "
+            raise ModelError(f"{text}right-handed", here())
     return tuple(tuple(_rounded(each) for each in row) for row in table)

@@ -302,7 +302,6 @@ def _matrix(name: str, values: Any, n: int) -> Array:
 def _one_each(name: str, values: Sequence[float], relative_degrees: Sequence[int]) -> Array:
     array = np.array(values, dtype=float)
     if array.shape != (len(relative_degrees),) or not np.isfinite(array).all():
-        raise ValueError(
-            f"{name} {array.tolist()} for {len(relative_degrees)} residuals; give one finite rate [1/s] for each"
-        )
+        text = f"{name} {array.tolist()} for {len(relative_degrees)} residuals; give one finite rate [1/s] for each"
+        raise ValueError(text)
     return array

@@ -27,9 +27,8 @@ class Limits:
 
     def __post_init__(self) -> None:
         if len(self.value) != len(self.rate):
-            raise ValueError(
-                f"{len(self.value)} limits of value, but {len(self.rate)} of rate; give one each per input"
-            )
+            text = f"{len(self.value)} limits of value, but {len(self.rate)} of rate; give one each per input"
+            raise ValueError(text)
         wrong = [each for each in (*self.value, *self.rate, self.power) if not each >= 0]
         if wrong:
             raise ValueError(f"a limit is {wrong[0]}; give a magnitude, 0 or more")

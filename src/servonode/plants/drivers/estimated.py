@@ -229,11 +229,9 @@ class Estimated:
         """The fault of a sensor whose readings contradict the equations and the other sensors for too long."""
         for name, square in self._filter.surprises.items():
             if square > SURPRISE and k - self._fits[name] > self._terms.misfit:
-                text = f"the readings of {name} are {square**0.5:.3g} standard deviations off their prediction;"
-                text += (
-                    " check that it is this machine's, its sign, its unit and [estimator] initial; else raise its noise"
-                )
-                return "sensor_misfit", f"{text} or process_noise"
+                text = f"the readings of {name} are {square**0.5:.3g} standard deviations off their prediction; "
+                text += "check that it is this machine's, its sign, its unit and [estimator] initial; else raise its "
+                return "sensor_misfit", f"{text}noise or process_noise"
         reason = self._filter.persistent_rejection
         return ("sensor_misfit", reason) if reason else None
 

@@ -77,13 +77,9 @@ class LinkWatch:
 
     def _stale_state(self, now: int, waited: int) -> Fault:
         if now - self._good_ns <= self._timeout_ns / 2:  # the last state of a machine that has stopped is older
-            text = (
-                f"the newest state is {waited / 1e6:.0f} ms old by the machine's own step stamps, although states come"
-            )
-            return (
-                "stale_state",
-                f"{text}; check that its clock has the right rate and that its states are not queued on the way",
-            )
+            text = f"the newest state is {waited / 1e6:.0f} ms old by the machine's own step stamps, although states "
+            text += "come; check that its clock has the right rate and that its states are not queued on the way"
+            return "stale_state", text
         refused = self.all_counts() - _named(*self._refused_before)
         text = f"no good state of the machine for {waited / 1e6:.0f} ms{listed(refused)}"
         return "stale_state", f"{text}; check that it is running and still in this run"
@@ -134,8 +130,6 @@ class LawWatch:
         what = "asks for inputs beyond plant.device.law_tolerance of the controller's" if state.extra.get(LAW) else (
             "gives no inputs although the controller does"
         )  # fmt: skip
-        text = (
-            f"for {seconds:.3g} s the law in the firmware {what}: it may have other gains, parameters or another goal, "
-        )
-        remedy = "or a sensor is wrong; build the firmware from this launch file, check its sensors"
-        return "device_law", f"{text}{remedy}, or raise law_tolerance"
+        text = f"for {seconds:.3g} s the law in the firmware {what}: it may have other gains, parameters or another "
+        text += "goal, or a sensor is wrong; build the firmware from this launch file, check its sensors, or raise "
+        return "device_law", f"{text}law_tolerance"

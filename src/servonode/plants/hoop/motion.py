@@ -269,10 +269,8 @@ class ProfileTraversal:
         i = int(np.argmax(points.curvature))
         curvature, r = float(points.curvature[i]), self.hoop.r
         if 1 - r * curvature <= 0:
-            text = (
-                f"too narrow a valley at x = {points.q[i]:.4g}: its radius is {1 / curvature:.4g} m, the hoop's {r:g} m"
-            )
-            raise Unprepared("plant.settings", "profile", f"{text}; make r smaller or the profile flatter")
+            text = f"too narrow a valley at x = {points.q[i]:.4g}: its radius is {1 / curvature:.4g} m, the hoop's "
+            raise Unprepared("plant.settings", "profile", f"{text}{r:g} m; make r smaller or the profile flatter")
 
 
 def _first(holds: npt.NDArray[np.bool_]) -> int:

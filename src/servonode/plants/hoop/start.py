@@ -133,11 +133,8 @@ def _contact(profile: Profile, q: float, near: float | None, key: str, remedy: s
 def _wrong_sign(profile: Profile, q: float, z: float) -> Unprepared:
     h_z = float(profile.jet(q, z).z)
     if h_z == 0:
-        return Unprepared(
-            "plant.settings",
-            "profile",
-            f"the profile is vertical at x = {q:g}, z = {z:g}; choose another initial state",
-        )
+        text = f"the profile is vertical at x = {q:g}, z = {z:g}; choose another initial state"
+        return Unprepared("plant.settings", "profile", text)
     text = f"h rises upwards (h_z = {h_z:.3g} > 0) at x = {q:g}, z = {z:g}; turn its sign: profile = "
     return Unprepared("plant.settings", "profile", f'{text}"{profile.turned}"')
 
@@ -158,10 +155,8 @@ def _energy_note(wanted: Wanted, hoop: Hoop, start: Start, rate: float) -> tuple
     if "E_0" not in wanted.given or abs(off) <= SAME_ENERGY * (1 + abs(real) + abs(start.energy)):
         return ()
     after = f"decays at the rate lambda = {rate:g} 1/s while the hoop rolls" if rate else "stays, for lambda = 0"
-    text = f"the initial state has {real:.6g} J and E_0 is {start.energy:.6g} J"
-    return (
-        f"{text}: the residual 'energy' starts at {off:.4g} J and {after}; leave E_0 out to keep the initial energy",
-    )
+    text = f"the initial state has {real:.6g} J and E_0 is {start.energy:.6g} J: the residual 'energy' starts at "
+    return (f"{text}{off:.4g} J and {after}; leave E_0 out to keep the initial energy",)
 
 
 def _epsilon(hoop: Hoop, reach: ReachableRange, energy: float, floor: float) -> float:

@@ -63,9 +63,8 @@ class Access:
             return "This request came from another page; open the link that servonode printed."
         given = scope["path"].encode("utf-8", "replace").removeprefix(b"/").partition(b"/")[0]
         if not hmac.compare_digest(given, self._token):
-            return (
-                "The link is not complete, or is that of a page that has ended; open the link that servonode printed."
-            )
+            text = "The link is not complete, or is that of a page that has ended"
+            return f"{text}; open the link that servonode printed."
         return None
 
 

@@ -84,9 +84,8 @@ def text(found: "Identification") -> str:
     """All that was found, for people."""
     from servonode.wings.explore.identification.identification import law_text
 
-    head = (
-        f"{found.machine}: {', '.join(found.records)} ({found.duration:.4g} s, {found.fit.n_measurements} measurements)"
-    )
+    of = f"{found.duration:.4g} s, {found.fit.n_measurements} measurements"
+    head = f"{found.machine}: {', '.join(found.records)} ({of})"
     rows = [["parameter", "before", "estimate", "95 % interval", "unit", "told by the record"]]
     rows += [_estimate_row(each) for each in (*found.estimates.values(), *found.combinations)]
     channels = [["measured", "rms of residuals", "quantum", "fit", "white", "record"]]

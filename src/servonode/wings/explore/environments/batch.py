@@ -131,9 +131,8 @@ class Batch:
         if not np.isfinite(given).all():
             e, i = np.argwhere(~np.isfinite(given))[0]
             name = self.base.machine.description.input_names[i]
-            raise StatementError(
-                f"the action for {name} of environment {e} is {given[e, i]}; give numbers from -1 to 1"
-            )
+            text = f"the action for {name} of environment {e} is {given[e, i]}; give numbers from -1 to 1"
+            raise StatementError(text)
         if self._noisy:
             for e in np.flatnonzero((self.instants + 1) % self._n_noise == 0).tolist():
                 if self.status[e] == GOES_ON:

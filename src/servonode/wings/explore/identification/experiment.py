@@ -212,9 +212,8 @@ def experiments_in(bag: Bag, closed_loop: ClosedLoop) -> list[Experiment]:
     if not lives:
         number = sum(map(len, states.values()))
         remedy = bag.remedy("give the recording of a run to which the plant belongs")
-        raise IdentificationError(
-            f"{bag.file}: holds {number} messages {STATES}, at least {LEAST_STATES} are needed; {remedy}"
-        )
+        text = f"{bag.file}: holds {number} messages {STATES}, at least {LEAST_STATES} are needed"
+        raise IdentificationError(f"{text}; {remedy}")
     names = [bag.file.name] if len(lives) == 1 else [f"{bag.file.name}, start {i + 1}" for i in range(len(lives))]
     return [_experiment(name, closed_loop, *life) for name, life in zip(names, lives, strict=True)]
 
@@ -251,9 +250,8 @@ def _experiment(
         measured = np.array([unpacked(layout, each["state"]) for each in states], dtype=float)
     except (KeyError, ValueError, TypeError) as error:
         machine = closed_loop.machine.description.name
-        raise IdentificationError(
-            f"{name}: holds a {STATES} that does not belong to the machine {machine} ({error})"
-        ) from error
+        text = f"{name}: holds a {STATES} that does not belong to the machine {machine} ({error})"
+        raise IdentificationError(text) from error
     k, u = _inputs(closed_loop, states, applied)
     if closed_loop.estimation is not None and any(each.get("readings") for each in states):
         return _of_readings(name, closed_loop, states, measured, k, u)

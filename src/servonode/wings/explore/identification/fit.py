@@ -192,9 +192,8 @@ def slopes_of(part: Part, values: Array, sigma: Array, sizes: Array) -> Slopes:
     spans = np.maximum(np.ptp(experiment.guess, axis=0), 1e-3)
     found = part.trajectories.slopes(values, part.segments, part.starts, sizes, spans)
     if found is None:
-        raise IdentificationError(
-            f"{experiment.name}: the motion beside the fitted one is not finite; give a shorter --segment"
-        )
+        text = f"{experiment.name}: the motion beside the fitted one is not finite; give a shorter --segment"
+        raise IdentificationError(text)
     weight = 1 / sigma[experiment.channel]
     residuals = _residuals(part, values) * weight
     by_value, by_start = (each * weight[:, None] for each in found)

@@ -75,14 +75,9 @@ def compute(texts: Texts, values: Array) -> Chunk:
     except ServonodeError:
         raise
     except OSError as error:  # which the client would take for one of its connection
-        text = (
-            f"a worker cannot use a file of its own ({_error_text(error)}); make room or correct that on its computer"
-        )
+        what = f"{error.strerror or error}" + (f": {error.filename}" if error.filename else "")
+        text = f"a worker cannot use a file of its own ({what}); make room or correct that on its computer"
         raise ClusterError(text) from error
-
-
-def _error_text(error: OSError) -> str:
-    return f"{error.strerror or error}" + (f": {error.filename}" if error.filename else "")
 
 
 @lru_cache(maxsize=2)
@@ -286,10 +281,8 @@ def _cluster_errors() -> Iterator[None]:
         text = f"a chunk has ended {error.allowed_failures + 1} workers one after the other, as for want of memory"
         raise ClusterError(f"{text}; give a smaller sweep.chunk; {REMEDY}") from error
     except ModuleNotFoundError as error:
-        text = (
-            f"a worker has no {CONTROL.sub('?', str(error.name))}; install servonode {VERSION} on scheduler and workers"
-        )
-        raise ClusterError(f"{text}; {REMEDY}") from error
+        text = f"a worker has no {CONTROL.sub('?', str(error.name))}; install servonode {VERSION} on scheduler and"
+        raise ClusterError(f"{text} workers; {REMEDY}") from error
     except (CancelledError, CommClosedError, OSError) as error:
         raise ClusterError(f"the connection to the dask scheduler is lost; {REMEDY}") from error
     except Exception as error:  # whatever a worker has raised, or made dask raise here

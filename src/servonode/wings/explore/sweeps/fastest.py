@@ -56,9 +56,8 @@ class Fastest(Tabular):
 
     def _speed_text(self) -> str:
         if not self.speed:
-            return (
-                f"none from {SLOWEST:g} times the launch file's on: the start asks for too much, whatever the goal does"
-            )
+            text = f"none from {SLOWEST:g} times the launch file's on: the start asks for too much, whatever the goal"
+            return f"{text} does"
         more = "" if self.broken else ", the fastest that was tried"
         return f"{self.speed:.4g} times the launch file's{more}"
 

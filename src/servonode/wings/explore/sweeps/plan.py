@@ -87,10 +87,8 @@ def _check_times(closed_loop: ClosedLoop, keys: Iterable[str]) -> None:
     if moved := next((key for key in keys if (known := key_of(key)) and known.times), None):
         raise KeyRefused(VARY, moved, f"{need}; leave this key, or the histories, out")
     if closed_loop.stated.plant.step == AUTO:
-        text = (
-            f"{need}, and this step may differ; give {closed_loop.launch.step_ns / 1e9:g}, or leave the histories out"
-        )
-        raise KeyRefused("plant", "step", f'"{AUTO}": {text}')
+        text = f'"{AUTO}": {need}, and this step may differ; give {closed_loop.launch.step_ns / 1e9:g}, or leave the '
+        raise KeyRefused("plant", "step", f"{text}histories out")
 
 
 def swept(closed_loop: ClosedLoop) -> LaunchFile:

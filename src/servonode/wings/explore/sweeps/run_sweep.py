@@ -112,10 +112,8 @@ class Store:
             text = "was deleted or changed while the sweep was computed; begin again"
             raise StoreError(f"{self.folder}: {text}") from error
         except OSError as error:
-            text = (
-                f"cannot be written ({error.strerror or error}); the finished chunks in it are kept: make room, then "
-            )
-            raise StoreFull(f"{self.folder}: {text}go on with --resume (resume=True)") from error
+            text = f"cannot be written ({error.strerror or error}); the finished chunks in it are kept: make room, "
+            raise StoreFull(f"{self.folder}: {text}then go on with --resume (resume=True)") from error
 
     def dataset(self) -> "xarray.Dataset":
         """The dataset in the folder, of which values are read when they are needed."""
