@@ -1,7 +1,7 @@
 """The sensors of a run and its estimator, by [plant.sensors] and [estimator]."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -157,7 +157,7 @@ def estimation_of(keys: Keys, control: Control, plant: Plant, run: Run, start: A
     silence = _silence(keys, sensors, wait, times.step, _control_steps(plant, times))
     settings = EstimatorSettings(
         mean=_mean(keys, machine, start),
-        deviation=_by_state("initial_std", keys.initial_std, description.state_names),
+        deviation=np.array(per_name("estimator", "initial_std", keys.initial_std, description.state_names, 0.0)),
         state_noise=noise[: machine.n_state],
         input_noise=noise[machine.n_state :],
         sensors=sensors,
@@ -212,16 +212,12 @@ def _gate(
 
 def _too_small(limit: float) -> str:
     """What is wrong with a gate, with the remedy: whoever gives a share is told the distance that passes it."""
-    shown = f"{limit:g} standard deviations would reject {1 - _share_within(limit):.0%} of all good readings"
+    within = 2 * NormalDist().cdf(limit) - 1  # share of good readings
+    shown = f"{limit:g} standard deviations would reject {1 - within:.0%} of all good readings"
     if not 0.5 <= limit < 1:
         return f"{shown}; give 3 to 6"
     distance = NormalDist().inv_cdf((1 + limit) / 2)
     return f"{shown}; give a distance, such as {distance:.3g}, within which a share of {limit:g} of them lies"
-
-
-def _share_within(limit: float) -> float:
-    """The share of good readings within so many standard deviations."""
-    return 2 * NormalDist().cdf(limit) - 1
 
 
 def _silence(
@@ -249,10 +245,6 @@ def _noise(keys: Keys, machine: MachineDescription) -> Array:
     if not isinstance(stated, Mapping):
         stated = dict.fromkeys(machine.velocities, stated)
     return np.array(per_name("estimator", "process_noise", stated, names, 0.0))
-
-
-def _by_state(key: str, value: float | Mapping[str, float], names: Sequence[str]) -> Array:
-    return np.array(per_name("estimator", key, value, names, 0.0))
 
 
 def _mean(keys: Keys, machine: Machine, start: Array) -> Array:

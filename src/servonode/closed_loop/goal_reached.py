@@ -82,15 +82,12 @@ def missed(late: Late, first: float, amplitude: float, limited: bool, explained:
     allowed = max(BAND * explained.noise, explained.estimated, ROUNDING, 0.0 if moves else BAND * explained.held)
     if late.last <= allowed or (late.converging and not limited):
         return ""
-    if late.last <= size * BEHIND or (size <= ROUNDING and late.last <= _unsized(explained)):
+    # of a constant goal on which the run begins, so that it has no size
+    unsized = max(MISSED * (explained.held + explained.noise), explained.estimated)
+    if late.last <= size * BEHIND or (size <= ROUNDING and late.last <= unsized):
         return ""
     share = f", {late.last / size:.2g} of the goal's own size {size:.3g}" if size > ROUNDING else ""
     return f"the residual is still {late.last:.3g} in the last quarter of the run{share}"
-
-
-def _unsized(explained: Explained) -> float:
-    """What may remain of a constant goal on which the run begins, so that it has no size."""
-    return max(MISSED * (explained.held + explained.noise), explained.estimated)
 
 
 def goal_amplitudes(closed_loop: "ClosedLoop", t: Array, own: Columns) -> Array:

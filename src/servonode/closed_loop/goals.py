@@ -261,11 +261,11 @@ def _live(name: str, goal: Goal, description: ProgramDescription, i: int, period
     if rest == "zero" and not low <= 0 <= high:
         text = f'"rest" of a speed is 0, which is beyond range = [{low:g}, {high:g}]; give "start" or "fault"'
         raise error("on_loss", text)
-    order = description.target_order
+    order, waits = description.target_order, math.inf if goal.fault_after is None else goal.fault_after
     return LiveGoal(
         name, goal.address or "", goal.topic or "", goal.field or name,
         FilterDesign(order, bandwidth, goal.rate or math.inf), goal.start, low, high, goal.timeout, rest,
-        _fault_after(goal, rest), slice(i * (order + 1), (i + 1) * (order + 1)), goal.state or "",
+        0.0 if rest == "fault" else waits, slice(i * (order + 1), (i + 1) * (order + 1)), goal.state or "",
     )  # fmt: skip
 
 
@@ -279,12 +279,6 @@ def _check_given(goal: Goal, mode: str, error: Callable[[str, str], KeyRefused])
     if goal.bandwidth is None:
         text = "missing; give the bandwidth of the filter in rad/s, well above that of the goal's motion"
         raise error("bandwidth", text)
-
-
-def _fault_after(goal: Goal, rest: Rest) -> float:
-    if rest == "fault":
-        return 0.0
-    return math.inf if goal.fault_after is None else goal.fault_after
 
 
 def _address_complaint(address: str | None) -> str | None:

@@ -20,7 +20,7 @@ from servonode.closed_loop.launch_error import KeyRefused, ProgramUnfit, check_n
 from servonode.closed_loop.launch_keys import Inversion, Plant
 from servonode.closed_loop.start_on_program import wants_program_start
 from servonode.closed_loop.static_checks import Examination
-from servonode.controllers import ServoLaw, load_law
+from servonode.controllers import load_law
 from servonode.controllers.engine.signals import Signals
 from servonode.controllers.inversion import feedback
 from servonode.controllers.inversion.bounded import Bounded, bounded_solution
@@ -64,7 +64,9 @@ def inverted(
         law, signals = control.law.with_parameters({}), control.signals
         assert isinstance(signals, Signals)
         goal = goal_of(law, control.targets, signals, duration)
-        _check_start(law, start, goal)
+        answer = law.evaluate(0.0, start, goal(np.zeros(1))[0])
+        if answer.status:
+            raise NoInversion(f"at the initial state {law.explain(answer)}")
         loop = ClosedRates(law, goal)
         first = np.append(start[: loop.n_state], law.initial_states)
         key = _key(control, target, plant.integrator, loop, goal, first)
@@ -95,13 +97,6 @@ def _check(control: Control) -> None:
         what = f"holds {machine.held[0]} = 0 by its coordinates" if machine.held else "sets states at the end of a step"
         text = f"machine {machine.name} {what}; stable inversion needs independent coordinates, so define it in these"
         raise NoInversion(text)
-
-
-def _check_start(law: ServoLaw, start: Array, goal: Goal) -> None:
-    """Refuse a start at which the inputs cannot serve the residuals."""
-    answer = law.evaluate(0.0, start, goal(np.zeros(1))[0])
-    if answer.status:
-        raise NoInversion(f"at the initial state {law.explain(answer)}")
 
 
 def _check_weights(stated: Inversion, control: Control) -> None:

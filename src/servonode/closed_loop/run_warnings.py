@@ -135,24 +135,18 @@ def input_warnings(
 LIMITS = {"limit": "the limit", "rate": "the rate limit", "power": "the power limit"}  # by reason of the guard
 
 
-def demand_warnings(limits: Mapping[str, Mapping[str, Any]]) -> list[RunWarning]:
-    """The limits of the program that scaled the demand, by `Run.limits`."""
+def law_warnings(
+    limits: Mapping[str, Mapping[str, Any]], keeps: Mapping[str, Mapping[str, Any]], clipped: Mapping[str, Any]
+) -> list[RunWarning]:
+    """The limits of the program that scaled the demand, the keeps that gave way, and where nothing that keeps all was
+    found, by `Run.limits`, `Run.keeps` and `Run.clipped`.
+    """
+    told = [("demand_limit", f"the program's limit {name} acted", each) for name, each in limits.items()]
+    told += [("keep", f"keep {name} gave way", each["gave_way"]) for name, each in keeps.items()]
+    told += [("keep", "inputs that keep all were sought in vain, and only clipped,", clipped)] if clipped else []
     return [
-        RunWarning(
-            "demand_limit", f"the program's limit {name} acted at {each['instants']} control instants", each["first"]
-        )
-        for name, each in limits.items()
-        if each["instants"]
-    ]
-
-
-def keep_warnings(keeps: Mapping[str, Mapping[str, Any]], clipped: Mapping[str, Any]) -> list[RunWarning]:
-    """The keeps that gave way, and where nothing that keeps all was found, by `Run.keeps` and `Run.clipped`."""
-    told = [(f"keep {name} gave way", each["gave_way"]) for name, each in keeps.items()]
-    told += [("inputs that keep all were sought in vain, and only clipped,", clipped)] if clipped else []
-    return [
-        RunWarning("keep", f"{text} at {each['instants']} control instants", each["first"])
-        for text, each in told
+        RunWarning(name, f"{text} at {each['instants']} control instants", each["first"])
+        for name, text, each in told
         if each["instants"]
     ]
 

@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import fields
 
 from servonode.closed_loop.added_sections import all_sections
@@ -24,7 +23,9 @@ def launch_schema(installed: bool = False) -> str:
     for struct in (each for _, each in sections(installed)):
         for field in fields(struct):
             if unit := nature(field).unit:
-                stated = _definition(definitions, struct)["properties"][field.name]
+                # a struct has its module before its name where another has the same name
+                of_struct = definitions.get(struct.__name__) or definitions[f"{struct.__module__}.{struct.__name__}"]
+                stated = of_struct["properties"][field.name]
                 stated["description"] = f"{stated['description']} [{unit}]"
     for name in ("Plant", "Controller"):  # link3.mass is a table in TOML
         stated = definitions[name]["properties"]["parameters"]
@@ -39,12 +40,6 @@ def launch_schema(installed: bool = False) -> str:
     ]
     heading = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "servonode launch file"}
     return json.dumps(heading | _without_null(schema), indent=1) + "\n"
-
-
-def _definition(definitions: dict[str, Any], struct: type[Struct]) -> dict[str, Any]:
-    """That of a struct, which has its module before its name where another has the same name."""
-    found: dict[str, Any] = definitions.get(struct.__name__) or definitions[f"{struct.__module__}.{struct.__name__}"]
-    return found
 
 
 def _without_null(part: Any) -> Any:

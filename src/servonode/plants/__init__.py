@@ -133,10 +133,7 @@ class MachineSource:
         Raises:
             ModelError: it is neither a View nor Views, or the function fails.
         """
-        stated = self.definition.attribute("VIEW") if self.definition.states("VIEW") else None  # without it no sympy
-        if callable(stated):
-            function = stated
-            stated = self.definition.run(lambda: function(self.settings))
+        stated = self._given("VIEW", object, "View(...)", called=True)
         views = tuple(stated) if isinstance(stated, (tuple, list)) else () if stated is None else (stated,)
         for number, view in enumerate(views):
             if not isinstance(view, View):

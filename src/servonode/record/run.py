@@ -255,8 +255,7 @@ class Run(Result):
             *run_warnings.machine_warnings(loop.machine.description, self.t, self._monitored),
             *run_warnings.faults_let_pass(loop, self.k, self._kernel_states, self.inputs.T),
             *run_warnings.input_warnings(loop, self.t, self.input, self.limited_share, counts),
-            *run_warnings.demand_warnings(self.limits),
-            *run_warnings.keep_warnings(self.keeps, self.clipped),
+            *run_warnings.law_warnings(self.limits, self.keeps, self.clipped),
             *run_warnings.network_warnings(loop, self.stats.get("round_trip_s", {})),
         ]
 

@@ -298,7 +298,8 @@ def server_of(app: Access, listener: Listener, tls: ssl.SSLContext | None = None
 
     listener: what it is to serve.
     """
-    logging.getLogger("uvicorn.error").addFilter(_is_own)
+    # messages about errors of its own alone: what strangers send could fill a terminal
+    logging.getLogger("uvicorn.error").addFilter(lambda record: record.exc_info is not None)
     config = uvicorn.Config(
         app, log_config=None, access_log=False, server_header=False, lifespan="off", loop="asyncio",
         http=BoundedProtocol, backlog=AT_ONCE, timeout_graceful_shutdown=1,
@@ -316,8 +317,3 @@ def _descriptors(server: uvicorn.Server) -> set[int]:
     """Those of the server's connections, without any that are about to end."""
     opened = (each.transport.get_extra_info("socket") for each in server.server_state.connections)
     return {each.fileno() for each in opened if each is not None}
-
-
-def _is_own(record: logging.LogRecord) -> bool:
-    """Whether a message of the server is about an error of its own: what strangers send could fill a terminal."""
-    return record.exc_info is not None

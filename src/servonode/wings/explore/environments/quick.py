@@ -53,7 +53,9 @@ class Quick:
         assert self._law is not None
         self._y, self._law.c, self._p_law = control.goal(0.0), law.c.copy(), law._p()
         first = len(machine.parameters)
-        self._believed = [(at, i) for at, i in self._changed if names_of(keys[at]) not in controller.parameters]
+        self._believed = [
+            (at, i) for at, i in self._changed if keys[at].removeprefix(PARAMETER) not in controller.parameters
+        ]
         own = list(law.parameters)
         found = enumerate(law.description.found)
         lists = {name for name, value in controller.settings.items() if isinstance(value, list)}
@@ -105,8 +107,3 @@ class Quick:
         if self._believed or self._found:
             law.kernel.constants(self._p_law, law.c)
         return law.evaluate(0.0, start, self._y).status == 0
-
-
-def names_of(key: str) -> str:
-    """The parameter that a key names."""
-    return key.removeprefix(PARAMETER)

@@ -209,16 +209,12 @@ def _combined(
 ) -> Combination:
     import sympy
 
-    leading = _leading(factors, functions)
+    # the simplest function: by it the others are divided
+    leading = min(np.flatnonzero(factors).tolist(), key=lambda i: (len(str(functions[i])), i))
     parts = zip(factors / factors[leading], functions, strict=True)
     expression = sympy.Add(*(_rounded(factor, digits) * each for factor, each in parts if factor))
     at = dict(zip(regressor.parameters, values.tolist(), strict=True))
     return _combination(expression, functions[leading], regressor, at)
-
-
-def _leading(factors: Array, functions: Sequence[Expr]) -> int:
-    """The simplest function of a combination: by it the others are divided."""
-    return min(np.flatnonzero(factors).tolist(), key=lambda i: (len(str(functions[i])), i))
 
 
 def base(table: Array, rank: int | None = None) -> Array:

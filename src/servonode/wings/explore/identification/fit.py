@@ -220,8 +220,10 @@ def _gauss_newton(
     for _ in range(STEPS):
         slopes = [slopes_of(each, values, sigma, sizes) for each, sigma in zip(parts, noise, strict=True)]
         J, free = (np.concatenate(each) for each in zip(*((s.J * sizes, s.free) for s in slopes), strict=True))
+        least = [each.at_least for each in bounds]
+        on_bounds = np.array([a == b for a, b in zip(values.tolist(), least, strict=True)], dtype=bool)
         for _ in range(DAMPINGS):
-            step = _step_within(J, free, damping, _on_bounds(values, bounds))
+            step = _step_within(J, free, damping, on_bounds)
             moved = within(values + sizes * step, bounds, values)
             share = 1 / (1 + damping)  # of the step to the least squares of initial states, as of the parameters
             after = tuple(_moved(part, each, moved - values, share) for part, each in zip(parts, slopes, strict=True))
@@ -244,11 +246,6 @@ def _step(J: Array, residuals: Array, damping: float) -> Array:
     U, s, Vt = np.linalg.svd(J, full_matrices=False)
     known = told(s)
     return Vt[known].T @ (s[known] / (s[known] ** 2 + damping * s[known] ** 2) * (U.T @ residuals)[known])
-
-
-def _on_bounds(values: Array, bounds: Sequence[Quantity]) -> npt.NDArray[np.bool_]:
-    """Which parameters are at the least value that they may have."""
-    return np.array([value == each.at_least for value, each in zip(values.tolist(), bounds, strict=True)], dtype=bool)
 
 
 def _step_within(J: Array, residuals: Array, damping: float, on_bound: npt.NDArray[np.bool_]) -> Array:

@@ -191,7 +191,10 @@ def identified(
     bases = _bases(regressor, found, trajectories, covariance)
     estimates = _estimates(quantities, before, found, covariance, bases)
     if not any(np.isfinite(each.error) for each in estimates.values()) and not bases:
-        raise IdentificationError(_nothing_told(experiments, names))
+        records = ", ".join(each.name for each in experiments)
+        text = f"{records}: tells nothing of {', '.join(names)}: the machine rests, or moves without what they act on"
+        remedy = "record a run with motion, such as the open_loop program with sines for its inputs"
+        raise IdentificationError(f"{text}; {remedy}")
     apart = {name for name, each in estimates.items() if each.told in (TOGETHER, BETTER)}
     together = _independent(bases, apart, names)
     return Identification(
@@ -372,9 +375,3 @@ def _correlation(matrix: Array) -> Array:
     with np.errstate(invalid="ignore", divide="ignore"):
         found: Array = matrix / np.outer(deviations, deviations)
     return found
-
-
-def _nothing_told(experiments: Sequence[Experiment], names: Sequence[str]) -> str:
-    records = ", ".join(each.name for each in experiments)
-    text = f"{records}: tells nothing of {', '.join(names)}: the machine rests, or moves without what they act on"
-    return f"{text}; record a run with motion, such as the open_loop program with sines for its inputs"
