@@ -153,7 +153,9 @@ def estimation_of(keys: Keys, control: Control, plant: Plant, run: Run, start: A
     used = _used(keys, sensors)
     noise = _noise(keys, description)
     longest = max(round(sensors[i].delay / times.step) for i in used)
-    wait = _state_wait(plant, run, times)
+    timeout = command_timeout(plant.safety, run.speed, times.period_ns)
+    wall = plant.device.timeout or timeout or plant.safety.command_timeout_floor
+    wait = wall * (run.speed if run.mode == "realtime" else 1.0)  # s of plant time
     silence = _silence(keys, sensors, wait, times.step, _control_steps(plant, times))
     settings = EstimatorSettings(
         mean=_mean(keys, machine, start),
@@ -230,13 +232,6 @@ def _silence(
         math.ceil(stated.get(each.name, wait + period + each.delay) / step)
         for each, period in zip(sensors, periods, strict=True)
     )
-
-
-def _state_wait(plant: Plant, run: Run, times: Times) -> float:
-    """How long a state of the machine may fail to arrive [s of plant time]."""
-    timeout = command_timeout(plant.safety, run.speed, times.period_ns)
-    wall = plant.device.timeout or timeout or plant.safety.command_timeout_floor
-    return wall * (run.speed if run.mode == "realtime" else 1.0)
 
 
 def _noise(keys: Keys, machine: MachineDescription) -> Array:

@@ -93,11 +93,8 @@ def stated_number(launch: LaunchFile, key: str) -> float | None:
 
 def _units(closed_loop: ClosedLoop, of: str) -> dict[str, str] | None:
     """The units of what the names of a table are, by name; None: they are not known."""
-    machine, control, preparation = (
-        closed_loop.machine.description,
-        closed_loop.control,
-        closed_loop.preparation,
-    )
+    machine, control = closed_loop.machine.description, closed_loop.control
+    preparation = closed_loop.preparation
     states = {each.name: each.unit for each in machine.state}
     match of:
         case "input":

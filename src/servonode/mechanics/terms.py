@@ -14,15 +14,7 @@ from servonode.errors import ModelError
 from servonode.mechanics.evaluate import are_zero
 from servonode.mechanics.model import Model
 from servonode.mechanics.model_checks import at_generic_states, reduced
-from servonode.mechanics.straight_line import (
-    Auxiliary,
-    along,
-    along_matrix,
-    diff,
-    gradient,
-    named,
-    symbols_of,
-)
+from servonode.mechanics.straight_line import Auxiliary, along, along_matrix, diff, gradient, named, symbols_of
 from servonode.mechanics.switches import SMOOTH, refuse_jumps, switches
 from servonode.mechanics.symbols import Body, Condition, FirstOrder, time
 
@@ -264,11 +256,8 @@ def check_losses(model: Model) -> tuple[str, ...]:
     Raises:
         ModelError: one is.
     """
-    R, changing, place = (
-        sympy.sympify(model.dissipation),
-        {*model.coordinates, time},
-        model.place.argument("dissipation"),
-    )
+    R, place = sympy.sympify(model.dissipation), model.place.argument("dissipation")
+    changing = {*model.coordinates, time}
     at_rest = R.xreplace(dict.fromkeys(model.motions, sympy.Integer(0)))
     terms = sympy.Add.make_args(sympy.expand_mul(R)) if at_rest.free_symbols & changing else ()
     without = [each for each in terms if each.free_symbols & changing and not each.free_symbols & set(model.motions)]

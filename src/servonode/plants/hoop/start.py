@@ -7,14 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from servonode.plants.hoop.motion import (
-    STATES,
-    Hoop,
-    ProfileTraversal,
-    Rates,
-    ReachableRange,
-    largest_second_changes,
-)
+from servonode.plants.hoop.motion import STATES, Hoop, ProfileTraversal, Rates, ReachableRange, largest_second_changes
 from servonode.plants.hoop.profile import Ground, Profile, read
 from servonode.plants.prepare import Preparation, Prepared, Unprepared, Wanted, number, require_fixed
 

@@ -167,7 +167,9 @@ class StatedMeasure:
         """The expression of the numbers that are taken."""
         try:
             syntax = syntax_tree(text.strip(), mode="eval")
-            self._check_own_names(syntax)
+            for each in ast.walk(syntax):
+                if isinstance(each, ast.Name) and each.id.startswith("taken_"):  # as numbers are named here
+                    parse(each.id, self._columns)
             outer = ast.unparse(_Taking(self._take).visit(syntax))
         except ExpressionError:
             raise
@@ -175,12 +177,6 @@ class StatedMeasure:
             outer = text  # which is refused with its place
         self._check_names(outer)
         return parse(outer, [f"taken_{i}" for i in range(len(self._taken))]).tree
-
-    def _check_own_names(self, syntax: ast.AST) -> None:
-        """Refuse the names that numbers are given here."""
-        for each in ast.walk(syntax):
-            if isinstance(each, ast.Name) and each.id.startswith("taken_"):
-                parse(each.id, self._columns)
 
     def _check_names(self, outer: str) -> None:
         """Refuse columns, and unknown names, outside of what takes a number of them."""

@@ -204,7 +204,9 @@ def region(
     if runs is None and len(ranges) <= MOST_ON_GRID:
         grid = judge.on_grid(points)
     else:
-        judge.at_random(AT_RANDOM if runs is None else runs)
+        count = AT_RANDOM if runs is None else runs
+        task().plan(count)
+        judge.kinds_at(np.random.default_rng(1).random((count, len(ranges))))  # the same values each time
     return Region(
         closed_loop.launch.file,
         tuple(ranges),
@@ -262,11 +264,6 @@ class _Outcomes:
             return self.kinds_at(nodes / last)
 
         return refined(kinds_of, coarse, dimensions, levels)
-
-    def at_random(self, runs: int) -> None:
-        """Independent values, uniform over the box: the same ones each time."""
-        task().plan(runs)
-        self.kinds_at(np.random.default_rng(1).random((runs, len(self.ranges))))
 
 
 def _trapezoid(shape: tuple[int, ...]) -> Array:
