@@ -41,8 +41,11 @@ def c_file(e: Exported) -> str:
         {each: f"plant_{each}" for each in shared}, {"c": argument("plant_c", e.machine.c), "h": "SERVONODE_STEP_S"},
     )  # fmt: skip
     kernels = _law_functions(e.law, law_kernel, shared, prefix) if e.law else {}
-    others = {each.word: each for each in around(e, prefix, _calls(e, kernels))}
-    before, after = _split(others)
+    y = "self->y" if e.law and e.law.goal_layout.size else "0"
+    calls = {word: each.call(y=y, out="self->out", memory="self->memory") for word, each in kernels.items()}
+    others = {each.word: each for each in around(e, prefix, calls)}
+    before = [each for word, each in others.items() if word in ("SAFE", "LIMIT")]  # of the machine alone
+    after = [each for each in others.values() if each not in before]
     example = law_example(e, prefix, kernels, step) if e.law else step_example(step)
     controls = e.law is not None and "CONTROLLER_UPDATE" in others
     parts = [
@@ -71,18 +74,6 @@ def _law_functions(law: ServoLaw, kernel: Module, shared: set[str], prefix: str)
     if law.description.states:
         functions["follow"] = PublicFunction.of(f"{prefix}_follow", of_follow, kernel, own, {"c": c})
     return functions
-
-
-def _calls(e: Exported, kernels: dict[str, PublicFunction]) -> dict[str, str]:
-    """How a controller calls law and follow."""
-    y = "self->y" if e.law and e.law.goal_layout.size else "0"
-    return {word: each.call(y=y, out="self->out", memory="self->memory") for word, each in kernels.items()}
-
-
-def _split(functions: dict[str, Function]) -> tuple[list[Function], list[Function]]:
-    """Those of the machine, and those that stand on the law."""
-    of_machine = [each for word, each in functions.items() if word in ("SAFE", "LIMIT")]
-    return of_machine, [each for each in functions.values() if each not in of_machine]
 
 
 def c_prefix(name: str) -> str:

@@ -38,8 +38,9 @@ def together(name: str, description: str, /, **machines: Model) -> Model:
     what = f"together({name!r})"
     for prefix, model in machines.items():
         if not isinstance(model, Model):
-            text = f"{what}: {prefix}={model!r} is not a Model; give the result of a machine's function"
-            raise ModelError(text, here())
+            raise ModelError(
+                f"{what}: {prefix}={model!r} is not a Model; give the result of a machine's function", here()
+            )
     if not machines:
         raise ModelError(f"{what}: no machines are given; write them as left=..., right=...", here())
     parts = [_prefixed(model, f"{prefix}_") for prefix, model in machines.items()]

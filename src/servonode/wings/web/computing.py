@@ -55,7 +55,7 @@ def live_of(run: Run, paths: Iterable[str] = ()) -> dict[str, Any]:
     """
     if reason := obstacle(run):
         return {"reason": reason}
-    loop, every = run.closed_loop, _every(run)
+    loop, every = run.closed_loop, int(run.k[1] - run.k[0]) if len(run.k) > 1 else 1
     prepared = Prepared(loop, every)
     if wrong := prepared.differing():
         return {"reason": f"Python alone prepares its {', '.join(wrong)}."}
@@ -66,7 +66,7 @@ def live_of(run: Run, paths: Iterable[str] = ()) -> dict[str, Any]:
     module = cache.wasm_of({name: (kernel.__name__, each) for name, (kernel, each) in functions.items()})
     if len(module) > LARGEST:
         return {"reason": f"Its equations take {len(module) / 1000:.0f} kB, too many to be computed here."}
-    varying = keys_of(prepared)
+    varying, scene = keys_of(prepared), Scene.of(run)
     return {
         "module": base64.b64encode(module).decode(), "function": prepared.function, "every": every,
         "step_ns": loop.launch.step_ns, "numbers": numbers(prepared.flat(), "f8"), "offsets": prepared.offsets,
@@ -74,7 +74,7 @@ def live_of(run: Run, paths: Iterable[str] = ()) -> dict[str, Any]:
         "arrays": {name: _array(prepared, name, each) for name, each in prepared.arrays.items()},
         "steps": _plain(prepared.steps), "call": _plain(prepared.call), "random": prepared.random,
         "keys": varying.keys, "fixed": varying.fixed, "columns": columns, "paths": list(paths), "instants": INSTANTS,
-        "layout": _layout(loop), "views": _views(run),
+        "layout": _layout(loop), "views": [_drawn(each, scene) for each in scene.views()],
         "texts": _texts(loop), "check": _check(run, [each[0] for each in columns]),
     }  # fmt: skip
 
@@ -99,10 +99,6 @@ def obstacle(run: Run) -> str:
     if loop.control and isinstance(loop.control.signals, Feedforward):
         return "It follows a bounded solution that was computed before the run."
     return ""
-
-
-def _every(run: Run) -> int:
-    return int(run.k[1] - run.k[0]) if len(run.k) > 1 else 1
 
 
 def _array(prepared: Prepared, name: str, array: Array) -> dict[str, Any]:
@@ -208,11 +204,6 @@ def _layout(loop: ClosedLoop) -> dict[str, Any]:
 def _table(signals: Signals | Feedforward) -> bool:
     """Whether a compiled table gives them."""
     return isinstance(signals, Signals) and signals.kernel is not None
-
-
-def _views(run: Run) -> list[dict[str, Any] | None]:
-    scene = Scene.of(run)
-    return [_drawn(each, scene) for each in scene.views()]
 
 
 def _drawn(view: View, scene: Scene) -> dict[str, Any] | None:

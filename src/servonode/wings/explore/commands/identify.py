@@ -107,10 +107,8 @@ def _estimate_row(each: "Estimate") -> list[str]:
 
     value, interval = f"left at {each.value:.5g}", "-"
     if isfinite(each.error):
-        value, interval = (
-            rounded(each.value, each.error),
-            " to ".join(rounded(end, each.error) for end in each.interval),
-        )
+        value = rounded(each.value, each.error)
+        interval = " to ".join(rounded(end, each.error) for end in each.interval)
     return [each.name, f"{each.before:.5g}", value, interval, "" if each.unit == "1" else each.unit, each.told]
 
 

@@ -84,8 +84,10 @@ def regressor_of(equations: Equations, names: Sequence[str], values: dict[str, f
     symbols = tuple(chosen[name] for name in names)
     rates = tuple(v_rate.get(each, getattr(each, "rate", None)) for each in model.state)
     arguments = (time, *model.state, *rates, *model.inputs)
-    functions, columns, rest = _separated(residual, frozenset(symbols))
-    return Regressor(arguments, symbols, residual.xreplace(numbers), *_numbered(functions, columns, rest, numbers))
+    columns, rest = _separated(residual, frozenset(symbols))
+    table = sympy.Matrix(list(columns.values())).T
+    residual, table, other = (each.xreplace(numbers) for each in (residual, table, sympy.Matrix(rest)))
+    return Regressor(arguments, symbols, residual, tuple(columns), table, other)
 
 
 def _parts(expressions: list[Expr]) -> tuple[list[tuple[Expr, Expr]], list[Expr]]:
@@ -97,8 +99,8 @@ def _parts(expressions: list[Expr]) -> tuple[list[tuple[Expr, Expr]], list[Expr]
     return [*named, *more], reduced
 
 
-def _separated(residual: Matrix, chosen: frozenset[Expr]) -> tuple[list[Expr], dict[Expr, list[Expr]], list[Expr]]:
-    """The base functions of the chosen parameters, the entry of each row by function, and what cannot be separated."""
+def _separated(residual: Matrix, chosen: frozenset[Expr]) -> tuple[dict[Expr, list[Expr]], list[Expr]]:
+    """By base function of the chosen parameters the entry of each row, and what cannot be separated."""
     entries: dict[Expr, list[Expr]] = {sympy.Integer(1): [sympy.Integer(0)] * len(residual)}
     rest = [sympy.Integer(0)] * len(residual)
     for i, row in enumerate(residual):
@@ -108,14 +110,7 @@ def _separated(residual: Matrix, chosen: frozenset[Expr]) -> tuple[list[Expr], d
                 entries.setdefault(having, [sympy.Integer(0)] * len(residual))[i] += without
             else:
                 rest[i] += term
-    return list(entries), entries, rest
-
-
-def _numbered(
-    functions: list[Expr], columns: dict[Expr, list[Expr]], rest: list[Expr], numbers: dict[Expr, Expr]
-) -> tuple[tuple[Expr, ...], Matrix, Matrix]:
-    table = sympy.Matrix([columns[each] for each in functions]).T.xreplace(numbers)
-    return tuple(functions), table, sympy.Matrix(rest).xreplace(numbers)
+    return entries, rest
 
 
 ROWS = 400  # at which the regressor is evaluated

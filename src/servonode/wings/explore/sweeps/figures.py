@@ -370,15 +370,9 @@ def _map(sides: Sequence[Side], logs: Sequence[bool], values: Array, costs: Arra
         norm = LogNorm(least, high) if least > 0 and high > least else Normalize(float(np.nanmin(costs)), high)
         x, y = values.T
         worst_first = np.argsort(-costs[~fails])
-        look = {
-            "c": costs[~fails][worst_first],
-            "cmap": "viridis_r",
-            "norm": norm,
-            "s": 14,
-            "linewidths": 0,
-            "zorder": 2,
-        }
-        shown["dots"] = axis.scatter(x[~fails][worst_first], y[~fails][worst_first], **look)
+        across, up, cost = (each[~fails][worst_first] for each in (x, y, costs))
+        look = {"cmap": "viridis_r", "norm": norm, "s": 14, "linewidths": 0, "zorder": 2}
+        shown["dots"] = axis.scatter(across, up, c=cost, **look)
         axis.plot(x[fails], y[fails], **CROSS)
         axis.plot(*best[0], zorder=4, **BEST)
         axis.plot(sides[0].start, sides[1].start, zorder=4, **OWN)

@@ -229,7 +229,7 @@ class Robustness(Tabular):
     def _ordered(self) -> list[tuple[Margin, Margin]]:
         """Both margins of each parameter, the narrowest first."""
         sides = zip(self.of(SMALLER), self.of(LARGER), strict=True)
-        return sorted(sides, key=lambda pair: min(_factor(each) for each in pair))
+        return sorted(sides, key=lambda pair: min(each.size if each.failed else np.inf for each in pair))
 
     def _note(self) -> str:
         most = max(each.runs for margin in self.margins for each in margin.tried)
@@ -326,7 +326,8 @@ def _of_noise(loop: ClosedLoop, seeds: int) -> tuple[list[str], list[Deviation]]
     else:
         stated = np.array(loop.sensor.noise)
         if not stated.any():
-            stated = _ranges(loop) / 100
+            run = simulate_fused(loop, default_every(loop))
+            stated = np.array([float(np.ptp(values)) for values in run.state.values()]) / 100
             text, grid, unit = "noise, of the range of each state", SHARES, "%"
         named = zip(loop.machine.description.state_names, stated.tolist(), strict=False)
         noisy = {f"plant.sensor.noise.{name}": noise for name, noise in named if noise}
@@ -336,12 +337,6 @@ def _of_noise(loop: ClosedLoop, seeds: int) -> tuple[list[str], list[Deviation]]
 
     deviation = Deviation("noise", "noise", Quantity("noise", text, unit), _seeded(values, seeds), grid)
     return [*noisy, "run.seed"], [deviation] if noisy else []
-
-
-def _ranges(loop: ClosedLoop) -> Array:
-    """How far each state moves during the launch file's run."""
-    run = simulate_fused(loop, default_every(loop))
-    return np.array([float(np.ptp(values)) for values in run.state.values()])
 
 
 def _of_delay(loop: ClosedLoop, seeds: int) -> tuple[list[str], list[Deviation]]:
@@ -364,9 +359,8 @@ def _of_period(loop: ClosedLoop, seeds: int) -> tuple[list[str], list[Deviation]
     grid = _whole(step, [each * _period(loop) for each in PERIODS], loop.launch.duration_ns / 1e9 / LEAST_PERIODS)
     quantity = Quantity("period", "control period", "s")
     values = _seeded(lambda size: [size], seeds)
-    return ["controller.period", "run.seed"], [
-        Deviation("period", "period", quantity, values, grid, step, least=_period(loop))
-    ]
+    deviation = Deviation("period", "period", quantity, values, grid, step, least=_period(loop))
+    return ["controller.period", "run.seed"], [deviation]
 
 
 def _period(loop: ClosedLoop) -> float:
@@ -395,11 +389,6 @@ def _chart(margin: Margin) -> "Chart":
 
 
 # texts
-
-
-def _factor(margin: Margin) -> float:
-    """The factor by which a parameter may be wrong."""
-    return margin.size if margin.failed else np.inf
 
 
 def _sides(small: Margin, large: Margin) -> str:
