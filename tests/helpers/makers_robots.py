@@ -227,11 +227,11 @@ def compiled(robot: str) -> Any:
     """MuJoCo's model of a robot's file, without shapes, all of its links as bodies."""
     import mujoco
 
-    from servonode.wings.robots.unsupported import remove_shapes
+    from servonode.wings.robots.unsupported import SHAPES, remove
 
     spec, source = mujoco.MjSpec.from_file(str(file_of(robot))), SOURCES[robot]
     kept = set(source.kept)
-    remove_shapes(spec)
+    remove(spec, SHAPES)
     spec.compiler.fusestatic = False
     if source.base == "free":
         spec.worldbody.bodies[0].add_freejoint()

@@ -30,6 +30,7 @@ from servonode.wings.robots.wheels import Rolling, Wheel, linkage, rolling, whee
 Expr = Any
 Matrix = Any  # of sympy
 AXES = "xyz"
+PLACES = (("x", 0), ("y", 1), ("z", 2), ("yaw", 2), ("pitch", 1), ("roll", 0))  # of a free joint, with their axes
 CLOSED = 1e-6  # m
 
 
@@ -95,26 +96,20 @@ def _in_angles(robot: Robot, contacts: Contacts) -> Robot:
     if not (robot.loops or contacts.feet):
         return robot
     several = sum(joint.kind in ("free", "ball") for joint in robot.joints) > 1
-    bodies = tuple(replace(body, joints=_hinged(body, several)) for body in robot.bodies)
+    bodies = tuple(replace(body, joints=tuple(_hinged(body, several))) for body in robot.bodies)
     return replace(robot, bodies=bodies)
 
 
-def _hinged(body: Body, several: bool) -> tuple[Joint, ...]:
-    found: list[Joint] = []
+def _hinged(body: Body, several: bool) -> Iterator[Joint]:
     for joint in body.joints:
         if joint.kind not in ("free", "ball"):
-            found.append(joint)
+            yield joint
             continue
         prefix = f"{body.name}_" if several or joint.kind == "ball" else ""
-        angles = Rotation.from_quat(joint.start[-4:], scalar_first=True).as_euler("ZYX")
-        kinds = [("slide", name, start) for name, start in zip("xyz", joint.start[:-4], strict=bool(joint.start[:-4]))]
-        kinds += [("hinge", name, start) for name, start in zip(("yaw", "pitch", "roll"), angles, strict=True)]
-        axes = {"x": 0, "y": 1, "z": 2, "yaw": 2, "pitch": 1, "roll": 0}
-        found += [
-            Joint(prefix + name, kind, np.eye(3)[axes[name]], (float(start),), whole=joint if name == "roll" else None)
-            for kind, name, start in kinds
-        ]
-    return tuple(found)
+        starts = (*joint.start[:-4], *Rotation.from_quat(joint.start[-4:], scalar_first=True).as_euler("ZYX"))
+        for (name, axis), start in zip(PLACES[-len(starts) :], starts, strict=True):
+            kind, whole = "slide" if name in AXES else "hinge", joint if name == "roll" else None
+            yield Joint(prefix + name, kind, np.eye(3)[axis], (float(start),), whole=whole)
 
 
 def held(
@@ -193,10 +188,8 @@ def _check_drives(robot: Robot, wheels: Sequence[Wheel], rolled: Rolling, found:
     if stuck:
         does, joints = "turn" if stuck[0] == "Omega" else "drive", {each.joint.name for each in wheels}
         text = f"[plant.robot] wheels: with all of them rolling without slipping the base cannot {does}"
-        reason = (
-            "the axles of wheels that do not turn to the side have to stand on one line, and those of steered ones to"
-        )
-        reason += " meet it in one point; put the joints of others into casters"
+        reason = "the axles of wheels that do not turn to the side have to stand on one line, and those of steered"
+        reason += " ones to meet it in one point; put the joints of others into casters"
         locked = next((each for each in robot.loops if {each.first, each.second} <= joints), None)
         if locked:
             reason = f"{locked.name} couples {locked.first} to {locked.second}, which turn at different speeds in a"
@@ -217,18 +210,12 @@ def loop_constraints(
             yield _coupled(loop, travels if loop.kind == "joint" else lengths)
             continue
         link, ((p, R), (r, S)) = tree.joined(*(each and identifier(each) for each in (loop.first, loop.second)))
-        if loop.kind == "connect":
-            here, there = (_column(place) for place in loop.places)
-            yield from _points(identifier(loop.name), p + R * here - r - S * there, link and f" of {link}")
-            continue
-        position, quaternion = loop.places
-        turned = rotation_of(quaternion)
-        yield from _points(identifier(loop.name), p + R * _column(position) - r, link and f" of {link}")
-        yield from _axes(identifier(loop.name), R * sympy.Matrix(3, 3, [exact(each) for each in turned.flat]), S)
-
-
-def _column(entries: tuple[float, ...]) -> Matrix:
-    return sympy.Matrix([exact(each) for each in entries])
+        points = loop.places if loop.kind == "connect" else (loop.places[0], (0.0, 0.0, 0.0))
+        here, there = (sympy.Matrix([exact(each) for each in point]) for point in points)
+        yield from _points(identifier(loop.name), p + R * here - r - S * there, link and f" of {link}")
+        if loop.kind == "weld":
+            turned = sympy.Matrix(3, 3, [exact(each) for each in rotation_of(loop.places[1]).flat])
+            yield from _axes(identifier(loop.name), R * turned, S)
 
 
 def _points(name: str, gap: Matrix, of: str) -> Iterator[Constraint]:

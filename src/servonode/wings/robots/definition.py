@@ -13,10 +13,10 @@ from servonode.mechanics.machine import load_machine
 from servonode.plants import MachineSource
 from servonode.plants.machine_files import FileDefinition, FileParts, MachineFiles, Solids
 from servonode.wings.robots.file_text import RobotError, scan
+from servonode.wings.robots.robot import Robot, by_name, identifier
 
 if TYPE_CHECKING:
     from servonode.wings.robots.contacts import Contacts
-    from servonode.wings.robots.robot import Robot
 
 HOLDING = ("wheels", "radius", "rollers", "feet", "friction")  # settings of what holds a robot beside loops
 
@@ -28,9 +28,8 @@ class RobotDefinition(FileDefinition):
     function: str = "robot"
 
     def readers(self) -> list[str]:
-        code = cache.code_digest(
-            *(f"wings.robots.{each}" for each in ("read", "model", "judge")), rooms=("wings/robots",)
-        )
+        modules = (f"wings.robots.{each}" for each in ("read", "model", "judge"))
+        code = cache.code_digest(*modules, rooms=("wings/robots",))
         return [code, *([f"mujoco {version_of('mujoco')}"] if find_spec("mujoco") else [])]
 
     def sources(self) -> set[Path]:
@@ -63,8 +62,6 @@ class RobotDefinition(FileDefinition):
         return found[name] if self.states(name) else None
 
     def _servos(self, settings: Any) -> dict[str, Any]:
-        from servonode.wings.robots.robot import identifier
-
         return {identifier(each.name): each.servo for each in self.robot(**settings)[0].actuators if each.servo}
 
     def judge(self, settings: Mapping[str, Any]) -> None:
@@ -89,8 +86,6 @@ class RobotDefinition(FileDefinition):
 
     def _alone(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """The settings of a robot without what holds it beside loops; rolling: an argument of `read`."""
-        from servonode.wings.robots.robot import by_name
-
         more = ("independent",) if any(word in settings for word in HOLDING) else ()  # of what is left then
         alone = {word: value for word, value in settings.items() if word not in (*HOLDING, *more)}
         if wheels := settings.get("wheels"):
@@ -108,8 +103,6 @@ class RobotDefinition(FileDefinition):
         return Solids(tuple(found), tuple(lines))
 
     def _parts(self, settings: Any) -> FileParts:
-        from servonode.wings.robots.robot import identifier
-
         robot, _ = self.robot(**settings)
         alone = (each.name for each in robot.joints if each.kind in ("hinge", "slide"))
         names = [each.name for each in robot.bodies] + [each.name for each in robot.frames]

@@ -113,11 +113,8 @@ def _changed(mujoco: ModuleType, model: Any) -> Iterator[tuple[str, int]]:
                 continue
             rows, usual = np.atleast_1d(value), np.asarray(getattr(other, name))
             default: Any = usual if prefix else usual[-1] if len(usual) else np.nan  # nothing of it has one
-            apart = (
-                np.flatnonzero(np.any((rows != default).reshape(len(rows), -1), axis=1)).tolist() if rows.size else []
-            )
-            if apart:
-                yield prefix + name, apart[0]
+            if (apart := np.argwhere(rows != default)).size:
+                yield prefix + name, int(apart[0, 0])
     for name, known in FLAGS.items():
         if getattr(model.opt, name) & ~known:
             yield f"opt.{name} of a newer MuJoCo", 0

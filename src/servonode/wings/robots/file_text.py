@@ -52,17 +52,12 @@ def scan(file: Path) -> FileText:
         each = waiting.pop()
         if each not in found.files:
             found.files.append(each)
-            waiting += [_included(name, each, folder) for name in _read(each, file, found)]
+            for name in _read(each, file, found):
+                waiting.append((folder / name).resolve())
+                if not waiting[-1].is_relative_to(folder):
+                    text = f"includes {name!r}, which is outside of the folder {folder}; copy it into that folder"
+                    raise RobotError(f"{each.name}: {text}")
     return found
-
-
-def _included(name: str, by: Path, folder: Path) -> Path:
-    """The file of a name that a file includes, in the robot's folder."""
-    path = (folder / name).resolve()
-    if not path.is_relative_to(folder):
-        text = f"includes {name!r}, which is outside of the folder {folder}; copy it into that folder"
-        raise RobotError(f"{by.name}: {text}")
-    return path
 
 
 def _read(file: Path, robot: Path, found: FileText) -> list[str]:
@@ -131,10 +126,8 @@ class _Reader:
     def _urdf(self, tag: str, name: str, attributes: dict[str, str]) -> None:
         if tag.startswith("xacro:"):
             ready = self.file.name.removesuffix(".xacro").removesuffix(".urdf")
-            text = (
-                f"<{tag}> is of xacro, which is not read; give what `xacro {self.file.name} > {ready}_read.urdf` writes"
-            )
-            self._refuse(text)
+            remedy = f"give what `xacro {self.file.name} > {ready}_read.urdf` writes"
+            self._refuse(f"<{tag}> is of xacro, which is not read; {remedy}")
         if tag in ("link", "joint") and len(self.stack) == 1:
             self.found.names[tag, name] += 1
             if self.found.names[tag, name] > 1:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from servonode.arrays import Array
 from servonode.wings.robots.file_text import RobotError
@@ -15,8 +16,6 @@ RESIDUE = 1e-14  # of the largest entry, below which one of a sum is rounding
 
 def rotation_of(quaternion: Sequence[float] | Array) -> Array:
     """The rotation (3, 3) of a quaternion (w, x, y, z) of any length."""
-    from scipy.spatial.transform import Rotation
-
     rotation: Array = Rotation.from_quat(quaternion, scalar_first=True).as_matrix()
     return rotation
 

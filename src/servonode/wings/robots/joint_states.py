@@ -1,5 +1,6 @@
 """A machine's state as positions and rates of its robot's joints in MuJoCo, and back."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -129,35 +130,26 @@ def joints_of(data: Any, model: Any) -> dict[str, Any]:
 
 
 def named(robot: Robot, coordinates: Collection[str]) -> list[Named]:
-    """The names that the machine of a robot with these coordinates has for each joint, see `model`."""
-    several = sum(each.kind == "free" for each in robot.joints) > 1
-    angles = sum(each.kind in ("free", "ball") for each in robot.joints) > 1
-    return [
-        _in_angles(joint, body.name, coordinates, angles) or _named(joint, body.name, several)
-        for body in robot.bodies
-        for joint in body.joints
-    ]
+    """The names that the machine of a robot with these coordinates has for each joint, see `model` and `contacts`."""
+    kinds = Counter(each.kind for each in robot.joints)
+    several, angles = kinds["free"] > 1, kinds["free"] + kinds["ball"] > 1
+    pairs = ((body.name, joint) for body in robot.bodies for joint in body.joints)
+    return [_named(joint, body, coordinates, several, angles) for body, joint in pairs]
 
 
-def _in_angles(joint: Joint, body: str, coordinates: Collection[str], several: bool) -> Named | None:
-    """The names of a joint whose orientation the machine states by angles, see `contacts`; None of others."""
-    words = {"free": ("x", "y", "z", "yaw", "pitch", "roll"), "ball": ("yaw", "pitch", "roll")}.get(joint.kind, ())
-    prefix = f"{body}_" if several or joint.kind == "ball" else ""
-    names = tuple(identifier(f"{prefix}{word}") for word in words)
-    if not names or names[-1] not in coordinates:
-        return None
-    return Named(joint.name, names, tuple(f"{name}_dot" for name in names), in_angles=True)
-
-
-def _named(joint: Joint, body: str, several: bool) -> Named:
+def _named(joint: Joint, body: str, coordinates: Collection[str], several: bool, angles: bool) -> Named:
     if joint.kind in ("hinge", "slide"):
         name = identifier(joint.name)
         return Named(joint.name, (name,), (f"{name}_dot",))
+    axes = "xyz" if joint.kind == "free" else ""
+    prefix = f"{body}_" if angles or joint.kind == "ball" else ""
+    turned = tuple(identifier(f"{prefix}{word}") for word in (*axes, "yaw", "pitch", "roll"))
+    if turned[-1] in coordinates:
+        return Named(joint.name, turned, tuple(f"{name}_dot" for name in turned), in_angles=True)
     prefix = f"{body}_" if several or joint.kind == "ball" else ""
-    places = [identifier(f"{prefix}{axis}") for axis in ("xyz" if joint.kind == "free" else "")]
-    q, omega = identifier(f"{prefix}q"), identifier(f"{prefix}omega")
-    coordinates, motions = (*places, *(f"{q}_{i}" for i in range(4))), (*(f"{each}_dot" for each in places),)
-    return Named(joint.name, coordinates, (*motions, *(f"{omega}_{i}" for i in range(3))))
+    *places, q, omega = (identifier(f"{prefix}{word}") for word in (*axes, "q", "omega"))
+    motions = (*(f"{name}_dot" for name in places), *(f"{omega}_{i}" for i in range(3)))
+    return Named(joint.name, (*places, *(f"{q}_{i}" for i in range(4))), motions)
 
 
 def _spin(q: Array, rate: Array) -> Array:

@@ -30,7 +30,7 @@ from servonode.wings.robots.mujoco_robot import driven
 from servonode.wings.robots.numbers import FREE, NO_GRAVITY, SLIDE
 from servonode.wings.robots.read import check_mass_matrix, fix_casters, fix_rollers, import_mujoco, in_one_line, opened
 from servonode.wings.robots.robot import Robot, identifier
-from servonode.wings.robots.unsupported import leave_out
+from servonode.wings.robots.unsupported import leave_out, remove
 
 STATES, POSES = 20, 2
 MOST = 1e-9  # of what an acceleration usually is, by which the machine may miss MuJoCo's
@@ -71,11 +71,7 @@ def alone(mujoco: ModuleType, robot: Robot, settings: Mapping[str, Any]) -> Any:
     if text.format == "urdf" and compiler.inertiafromgeom == rules.mjINERTIAFROMGEOM_AUTO:  # only <inertial> counts
         compiler.inertiafromgeom = rules.mjINERTIAFROMGEOM_FALSE
     find_meshes(spec, robot.file)
-    for each in (*spec.geoms, *spec.sites):
-        each.material = ""
-    for word in SEEN:
-        for each in list(getattr(spec, word)):
-            spec.delete(each)
+    remove(spec, SEEN)
     for motor in robot.actuators if text.format == "urdf" else ():
         spec.add_actuator(name=motor.name, target=motor.target, trntype=mujoco.mjtTrn.mjTRN_JOINT)
     with warnings.catch_warnings(action="ignore"):  # of what `read` has said
@@ -278,33 +274,28 @@ class _Judge:
 
     def _place(self, x: Array, u: Array) -> None:
         """Set positions, rates, commands and dry friction of MuJoCo's data."""
-        data, state = self.data, dict(zip(self.names, x.tolist(), strict=False))
+        model, data, state = self.model, self.data, dict(zip(self.names, x.tolist(), strict=False))
         self.states.place(self.joints, state, self.machine.parameters)
         data.ctrl[:] = 0.0
         for name, value in zip(self.machine.description.input_names, u.tolist(), strict=True):
             data.ctrl[self.drives[name]] = value
         servos = {each.name: each.servo for each in self.robot.actuators if each.servo}
         if servos:
-            self.mujoco.mj_forward(self.model, data)
+            self.mujoco.mj_forward(model, data)
         for name, servo in servos.items():
             length = servo.gear * sum(share * state[each] for each, share in servo.lengths)
-            i = self.model.actuator(name).id
-            at = self.model.actuator_ctrladr[i]
+            i = model.actuator(name).id
+            at = model.actuator_ctrladr[i]
             data.ctrl[at] = servo.command(data.ctrl[at], length, data.actuator_velocity[i])
-        data.qfrc_applied[:] = -self.model.dof_frictionloss * np.tanh(data.qvel / self.smooth)
-        for tendon in (each for each in self.robot.tendons if each.friction):
-            row = self._row(tendon.name)
-            speed = SMOOTH[self.robot.kind(tendon)]
-            loss = self.model.tendon_frictionloss[self.model.tendon(tendon.name).id]
-            data.qfrc_applied[:] -= row * loss * np.tanh(row @ data.qvel / speed)
-
-    def _row(self, tendon: str) -> Array:
-        """How fast a tendon grows with each velocity (nv,), at data's positions."""
-        model, data, number, row = self.model, self.data, self.model.tendon(tendon).id, np.zeros(self.model.nv)
-        self.mujoco.mj_fwdPosition(model, data)
-        entries = range(model.ten_J_rowadr[number], model.ten_J_rowadr[number] + model.ten_J_rownnz[number])
-        row[model.ten_J_colind[entries]] = np.ravel(data.ten_J)[entries]
-        return row
+        data.qfrc_applied[:] = -model.dof_frictionloss * np.tanh(data.qvel / self.smooth)
+        rubbing = {model.tendon(each.name).id: self.robot.kind(each) for each in self.robot.tendons if each.friction}
+        if rubbing:
+            self.mujoco.mj_fwdPosition(model, data)
+            rows, places = np.zeros((model.ntendon, model.nv)), (model.ten_J_rownnz, model.ten_J_rowadr)
+            self.mujoco.mju_sparse2dense(rows, np.ravel(data.ten_J), *places, model.ten_J_colind)
+        for i, kind in rubbing.items():
+            loss = model.tendon_frictionloss[i] * np.tanh(rows[i] @ data.qvel / SMOOTH[kind])
+            data.qfrc_applied[:] -= rows[i] * loss
 
     def _accelerations(self, x: Array, u: Array) -> tuple[Array, Array]:
         """MuJoCo's accelerations (nv,), and the rows of its loops (n, nv); data is left there."""
@@ -359,10 +350,8 @@ class _Judge:
                 angles, omega = self.states.angles(each.joint), self.data.qvel[joint.dofadr[0] :][: len(own)][-3:]
                 E = to_spin(angles)
                 rates = np.linalg.solve(E, omega)
-                own[-3:], left[-3:] = (
-                    np.linalg.solve(E, own[-3:]),
-                    -np.linalg.solve(E, to_spin_rate(angles, rates) @ rates),
-                )
+                own[-3:] = np.linalg.solve(E, own[-3:])
+                left[-3:] = -np.linalg.solve(E, to_spin_rate(angles, rates) @ rates)
             T |= zip(each.motions, own, strict=True)
             rest |= zip(each.motions, left.tolist(), strict=True)
         names = self.machine.description.velocities

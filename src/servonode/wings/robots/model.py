@@ -74,10 +74,8 @@ class _Machine:
         robot = self.robot
         made = trees.tree([self._link(each) for each in robot.bodies], self._gravity(), self._frames())
         moved = Transmissions(robot, made, self.coordinates, self.twists, self.sites, self._factors())
-        for each in robot.tendons:
-            self._add_tendon(each, moved)
+        lengths = {each.name: self._add_tendon(each, moved) for each in robot.tendons}
         inputs = self._inputs(moved)
-        lengths = {each.name: (moved.tendon(each.name)[0], UNITS[robot.kind(each)][0]) for each in robot.tendons}
         added = held(robot, self.contacts, made, self.coordinates, lengths, self.parameters)
         return Model(
             name=identifier(robot.name),
@@ -285,36 +283,30 @@ class _Machine:
     def _factors(self) -> dict[tuple[str, str], Expr]:
         """What multiplies the angle of a joint that a tendon adds to travels; other factors are numbers."""
         kinds = {joint.name: joint.kind for joint in self.robot.joints}
-        mixed = [
-            (each, joint, value)
-            for each in self.robot.tendons
-            for joint, value in each.coefficients
-            if kinds[joint] == "hinge" and self.robot.kind(each) == "slide"
-        ]
-        return {
-            (each.name, joint): self._parameter(
-                f"{self.robot.named(each)}_{joint}", f"length of {each.name} by {joint}", "m/rad", value
-            )
-            for each, joint, value in mixed
-        }
+        found = {}
+        for each in (tendon for tendon in self.robot.tendons if self.robot.kind(tendon) == "slide"):
+            for joint, value in each.coefficients:
+                if kinds[joint] == "hinge":
+                    name, text = f"{self.robot.named(each)}_{joint}", f"length of {each.name} by {joint}"
+                    found[each.name, joint] = self._parameter(name, text, "m/rad", value)
+        return found
 
-    def _add_tendon(self, tendon: Tendon, moved: Transmissions) -> None:
-        """Add what a tendon has of its own: losses, a spring, a range."""
+    def _add_tendon(self, tendon: Tendon, moved: Transmissions) -> tuple[Expr, str]:
+        """Add what a tendon has of its own: losses, a spring, a range. Its length, with the unit."""
         length, rate = moved.tendon(tendon.name)
         name, kind = self.robot.named(tendon), self.robot.kind(tendon)
         armature = self._losses(name, kind, tendon, [rate])
-        if tendon.armature:
-            turns = kind == "hinge"
-            moving = (
-                {"inertia": armature, "angular_velocity": rate} if turns else {"mass": armature, "velocity": (rate,)}
-            )
-            self.bodies.append(body(name, **moving))
+        if tendon.armature and kind == "hinge":
+            self.bodies.append(body(name, inertia=armature, angular_velocity=rate))
+        elif tendon.armature:
+            self.bodies.append(body(name, mass=armature, velocity=(rate,)))
         self._add_spring(name, kind, tendon, tendon.rest, length)
         self._add_ends(name, UNITS[kind][0], tendon.range, length)
+        return length, UNITS[kind][0]
 
     def _inputs(self, moved: Transmissions) -> Mapping[Input, Expr]:
         inputs: dict[Input, Expr] = {}
-        kinds = {joint.name: joint.kind for body in self.robot.bodies for joint in body.joints}
+        kinds = {joint.name: joint.kind for joint in self.robot.joints}
         tendons = {each.name: self.robot.kind(each) for each in self.robot.tendons}
         for motor in self.robot.actuators:
             rates = moved.rates(motor)

@@ -98,10 +98,8 @@ class PhysicalMotion(Motion):
             DriverError: an input drives several joints, whose speeds it does not set, or a bandwidth is missing.
         """
         if len(set(names)) < len(names):
-            text = (
-                '"velocity" needs one joint for each input, and here one input drives several: use command = "effort"'
-            )
-            raise DriverError("plant", "command", text)
+            text = '"velocity" needs one joint for each input, and here one input drives several'
+            raise DriverError("plant", "command", f'{text}: use command = "effort"')
         assert context.drives is not None
         if not np.isfinite(context.drives.bandwidth).all():
             text = "missing: MuJoCo's velocity servos have a finite one; give it, such as 50"
@@ -210,7 +208,8 @@ def _motion(context: DriverContext) -> Motion:
         raise DriverError("plant.parameters", varying, text)
     import mujoco
 
-    mujoco.set_mju_user_warning(_ignore)  # else it writes a file where the process runs
+    # else MuJoCo writes a file where the process runs; `advance` makes the warnings that it counts a fault of the run
+    mujoco.set_mju_user_warning(lambda _: None)
     if robot is not None:
         from servonode.wings.robots.mujoco_robot import driven, robot_model
 
@@ -226,10 +225,6 @@ def _motion(context: DriverContext) -> Motion:
         raise DriverError("plant", "parameters", f"MuJoCo cannot build this machine: {error}") from None
     drives = {i: model.actuator(i).name.partition("/")[0] for i in range(model.nactuator)}
     return PhysicalMotion(mujoco, model, physics, context, drives)
-
-
-def _ignore(text: str) -> None:
-    """Do nothing: MuJoCo counts its warnings, and `advance` makes the motion non-finite, a fault of the run."""
 
 
 def _mjcf(physics: PhysicalModel, context: DriverContext) -> str:

@@ -25,11 +25,8 @@ def robot_model(mujoco: ModuleType, robot: Robot, context: DriverContext) -> tup
     """
     stated, source, machine = contact_of(context.stated), context.source, context.machine
     assert source is not None
-    base, step = (
-        source.settings.get("base", "planar" if source.settings.get("wheels") else "fixed"),
-        context.step_ns / 1e9 / stated.substeps,
-    )
-    inputs = machine.description.input_names
+    base = source.settings.get("base", "planar" if source.settings.get("wheels") else "fixed")
+    step, inputs = context.step_ns / 1e9 / stated.substeps, machine.description.input_names
     settings = Settings(base, step, stated.friction, stated.floor, stated.contact_time, inputs)
     joints = JointStates(robot, machine, tuple(name for name, *_ in TILT) if base == "planar" else ())
     try:

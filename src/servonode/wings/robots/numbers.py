@@ -12,7 +12,7 @@ from servonode.arrays import Array
 from servonode.plants.servos import Servo
 from servonode.wings.robots.file_text import FileText, RobotError
 from servonode.wings.robots.inertia import Inertia, check, rotation_of, total
-from servonode.wings.robots.robot import Actuator, Body, Frame, Joint, Loop, Range, Robot, Tendon, identifier
+from servonode.wings.robots.robot import DEGREES, Actuator, Body, Frame, Joint, Loop, Range, Robot, Tendon, identifier
 
 FREE, BALL, SLIDE, HINGE = range(4)  # MuJoCo's numbers
 KINDS = ("free", "ball", "slide", "hinge")
@@ -37,21 +37,13 @@ GROUND = ""
 Place = tuple[str, Array, Array]  # a body, and where other axes stand in its own
 
 
-def described(
-    file: Path,
-    text: FileText,
-    model: Any,
-    inertias: dict[str, Inertia],
-    meshes: tuple[tuple[str, str], ...],
-    radii: tuple[tuple[str, float], ...],
-    lines: tuple[str, ...],
-) -> Robot:
-    """The robot of a compiled model, whose inertias are given apart.
+def described(file: Path, text: FileText, model: Any, inertias: dict[str, Inertia]) -> Robot:
+    """The robot of a compiled model, whose inertias are given apart; what its shapes say is left to the caller.
 
     Raises:
         RobotError: an inertia that no body has, a singular mass matrix.
     """
-    lines += tuple(_switched_off(model))
+    lines = tuple(_switched_off(model))
     reading = _Reading(model, text, inertias)
     for each in reading.bodies:
         check(Inertia(each.mass, each.centre, each.inertia), f'{file.name}: body "{each.name}"')
@@ -67,8 +59,6 @@ def described(
         tendons=tuple(_tendons(model, file.name)),
         loops=tuple(_loops(model, reading)),
         frames=tuple(reading.frames),
-        meshes=meshes,
-        radii=radii,
         dropped=lines,
     )
     if not robot.bodies:
@@ -228,7 +218,7 @@ def _actuators(model: Any) -> Iterator[Actuator]:
             if model.jnt_actfrclimited[limited] and gear[0] * factor:
                 ranges.append(np.sort(model.jnt_actfrcrange[limited] / (gear[0] * factor)))
         limits = _range((max(each[0] for each in ranges), min(each[1] for each in ranges))) if ranges else None
-        size = 6 if kind == "site" else 1 if joint is None else (6, 3, 1, 1)[joint.type[0]]
+        size = 6 if kind == "site" else 1 if joint is None else DEGREES[KINDS[joint.type[0]]]
         yield Actuator(
             name=model.actuator(number).name,
             target=(joint or (model.tendon if kind == "tendon" else model.site)(target)).name,
@@ -353,8 +343,7 @@ def _loops(model: Any, reading: _Reading) -> Iterator[Loop]:
         if kind == "connect" or not data[10]:  # a weld without torques
             points = (data[:3], data[3:6]) if kind == "connect" else (data[3:6], data[:3])
             found = [position + rotation @ point for point, (_, position, rotation) in zip(points, ends, strict=True)]
-            kind = "connect"
-            yield Loop(name, kind, ends[0][0], ends[1][0], tuple(tuple(each.tolist()) for each in found))
+            yield Loop(name, "connect", ends[0][0], ends[1][0], tuple(tuple(each.tolist()) for each in found))
             continue
         (one, p, R), (two, r, S) = ends
         turned = R @ rotation_of(data[6:10]) @ S.T  # of the second's link in the first's

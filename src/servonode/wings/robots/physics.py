@@ -6,8 +6,8 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
-from servonode.arrays import Array
 from servonode.plants.servos import input_of
 from servonode.wings.robots.inertia import Inertia, total
 from servonode.wings.robots.mesh_files import find_meshes
@@ -68,11 +68,14 @@ def simulated(mujoco: ModuleType, robot: Robot, values: Values, settings: Settin
     _set_joints(spec, robot, values)
     _set_tendons(spec, robot, values)
     _set_motors(mujoco, spec, robot, values, settings.inputs)
-    if settings.contact_time is not None:
-        for each in spec.geoms:
-            each.solref = [settings.contact_time, 1.0]
-    if settings.floor or (settings.floor is None and _wants_floor(mujoco, spec, settings.base)):
-        _add_floor(mujoco, spec, settings)
+    shapes = mujoco.mjtGeom
+    grounds = (shapes.mjGEOM_PLANE, shapes.mjGEOM_HFIELD)
+    lacks_floor = settings.base != "fixed" and not any(each.type in grounds for each in spec.geoms)
+    if settings.floor or (settings.floor is None and lacks_floor):
+        floor = spec.worldbody.add_geom(name="floor", type=shapes.mjGEOM_PLANE, size=[0, 0, 1], priority=1)
+        floor.friction[0], floor.condim = settings.friction, 3 if settings.friction else 1
+    for each in spec.geoms if settings.contact_time is not None else ():
+        each.solref = [settings.contact_time, 1.0]
     return spec, lines
 
 
@@ -112,7 +115,7 @@ def _set_bodies(spec: Any, robot: Robot, values: Values, loose: Mapping[str, Loo
         axes[:, 0] *= np.sign(np.linalg.det(axes))
         body.explicitinertial, body.mass, body.fullinertia = True, max(found.mass, least), [np.nan, 0, 0, 0, 0, 0]
         body.ipos = found.centre
-        body.inertia, body.iquat = np.maximum(moments, least), _quaternion(axes)
+        body.inertia, body.iquat = np.maximum(moments, least), Rotation.from_matrix(axes).as_quat(scalar_first=True)
         body.ialt.type = type(body.ialt.type)(0)  # a quaternion
 
 
@@ -149,13 +152,6 @@ def _inertia(link: Body, values: Values) -> Inertia:
     for i, k in ENTRIES:
         inertia[i, k] = inertia[k, i] = values.get(f"{name}_inertia_{'xyz'[i]}{'xyz'[k]}", link.inertia[i, k])
     return Inertia(values.get(f"{name}_mass", link.mass), np.array(centre), inertia)
-
-
-def _quaternion(rotation: Array) -> Array:
-    from scipy.spatial.transform import Rotation
-
-    found: Array = Rotation.from_matrix(rotation).as_quat(scalar_first=True)
-    return found
 
 
 def _set_joints(spec: Any, robot: Robot, values: Values) -> None:
@@ -227,17 +223,3 @@ def _set_motors(mujoco: ModuleType, spec: Any, robot: Robot, values: Values, inp
     for motor in robot.actuators if robot.motorless else ():
         added = spec.add_actuator(name=motor.name, target=motor.target)
         added.trntype = mujoco.mjtTrn.mjTRN_JOINT
-
-
-def _wants_floor(mujoco: ModuleType, spec: Any, base: str) -> bool:
-    """Whether [plant.robot] lets the robot move about, and its file has no ground."""
-    ground = (mujoco.mjtGeom.mjGEOM_PLANE, mujoco.mjtGeom.mjGEOM_HFIELD)
-    return base != "fixed" and not any(each.type in ground for each in spec.geoms)
-
-
-def _add_floor(mujoco: ModuleType, spec: Any, settings: Settings) -> None:
-    floor = spec.worldbody.add_geom(name="floor", type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0, 0, 1], priority=1)
-    floor.friction[0] = settings.friction
-    floor.condim = 3 if settings.friction else 1
-    if settings.contact_time is not None:
-        floor.solref = [settings.contact_time, 1.0]

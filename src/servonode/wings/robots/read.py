@@ -18,7 +18,7 @@ from servonode.arrays import Array
 from servonode.errors import NotInstalled, installing
 from servonode.wings.robots.file_text import FileText, RobotError, scan
 from servonode.wings.robots.numbers import described
-from servonode.wings.robots.robot import Joint, Robot
+from servonode.wings.robots.robot import DEGREES, Joint, Robot
 from servonode.wings.robots.spec_inertias import take_inertias
 from servonode.wings.robots.unsupported import acts, leave_out
 
@@ -52,8 +52,9 @@ def read(
         text, spec = opened(mujoco, file, base)
         files = {each.name: each.file for each in spec.meshes}
         meshes = tuple((each.parent.name, files[each.meshname]) for each in spec.geoms if files.get(each.meshname))
-        radii = tuple(_radii(mujoco, spec))
-        lines = _unlimited(spec, text) + leave_out(mujoco, spec, file.name, ignore)
+        radii, joints = dict(_radii(mujoco, spec)), {each.name for each in spec.joints}
+        lines = [f'joint "{name}": {word}="0" is taken for no limit' for name, word in text.unlimited if name in joints]
+        lines += leave_out(mujoco, spec, file.name, ignore)
         lines += fix_casters(mujoco, spec, casters, file.name)
         rollers = fix_rollers(mujoco, spec, rolling)
         lines += [
@@ -68,9 +69,10 @@ def read(
     finally:
         mujoco.set_mju_user_warning(lambda _: None)
     lines += [in_one_line(each) for each in warnings]
-    robot = described(file, text, compiled, inertias, meshes, radii, tuple(lines))
+    robot = described(file, text, compiled, inertias)
     hidden = {body for own in rollers.values() for body in own}  # no places for goals: they turn
-    robot = replace(robot, frames=tuple(each for each in robot.frames if each.name not in hidden))
+    frames = tuple(each for each in robot.frames if each.name not in hidden)
+    robot = replace(robot, frames=frames, meshes=meshes, radii=radii, dropped=(*lines, *robot.dropped))
     if not (held or robot.loops):
         check_mass_matrix(robot)
     return robot
@@ -83,7 +85,7 @@ def opened(mujoco: ModuleType, file: Path, base: str) -> tuple[FileText, Any]:
     if text.format == "urdf":
         _free_links(mujoco, spec)
         _set_ranges(mujoco, spec, file.name)
-    _set_base(spec, text, base, file)
+    _set_base(mujoco, spec, text, base, file)
     return text, spec
 
 
@@ -144,13 +146,7 @@ def _set_ranges(mujoco: ModuleType, spec: Any, name: str) -> None:
         each.limited = mujoco.mjtLimited.mjLIMITED_TRUE
 
 
-def _unlimited(spec: Any, text: FileText) -> list[str]:
-    """A line for each limit of a URDF that is stated as zero."""
-    joints = {each.name for each in spec.joints}
-    return [f'joint "{name}": {word}="0" is taken for no limit' for name, word in text.unlimited if name in joints]
-
-
-def _set_base(spec: Any, text: FileText, base: str, file: Path) -> None:
+def _set_base(mujoco: ModuleType, spec: Any, text: FileText, base: str, file: Path) -> None:
     """Give the root link of a URDF its joints.
 
     Raises:
@@ -172,11 +168,9 @@ def _set_base(spec: Any, text: FileText, base: str, file: Path) -> None:
     if base == "free":
         roots[0].add_freejoint(name="base")
         return
-    from mujoco import mjtJoint
-
     for name, axis in (("x", [1, 0, 0]), ("y", [0, 1, 0])):
-        roots[0].add_joint(name=name, type=mjtJoint.mjJNT_SLIDE, axis=axis)
-    roots[0].add_joint(name="psi", type=mjtJoint.mjJNT_HINGE, axis=[0, 0, 1])
+        roots[0].add_joint(name=name, type=mujoco.mjtJoint.mjJNT_SLIDE, axis=axis)
+    roots[0].add_joint(name="psi", type=mujoco.mjtJoint.mjJNT_HINGE, axis=[0, 0, 1])
 
 
 def fix_casters(mujoco: ModuleType, spec: Any, casters: Collection[str], name: str) -> list[str]:
@@ -256,7 +250,7 @@ def check_mass_matrix(robot: Robot) -> None:
         RobotError: the mass matrix is singular; the text names the joints.
     """
     rng = np.random.default_rng(0)
-    names = [each.name for each in robot.joints for _ in range({"ball": 3, "free": 6}.get(each.kind, 1))]
+    names = [each.name for each in robot.joints for _ in range(DEGREES[each.kind])]
     found = [mass_matrix(robot, rng) for _ in range(POSES)]
     massless = [name for name, *own in zip(names, *map(np.diag, found), strict=True) if not max(own) > 0]
     if massless:
@@ -276,7 +270,7 @@ def mass_matrix(robot: Robot, rng: np.random.Generator) -> Array:
 
     It is the sum of J^T N J over the bodies, J their motions by the joints' velocities.
     """
-    n = sum({"ball": 3, "free": 6}.get(each.kind, 1) for each in robot.joints)
+    n = sum(DEGREES[each.kind] for each in robot.joints)
     poses = {"": (np.zeros(3), np.eye(3), np.zeros((6, n)))}  # position, rotation, J (turn, shift of the origin)
     M, at = np.zeros((n, n)), 0
     for body in robot.bodies:
@@ -285,7 +279,10 @@ def mass_matrix(robot: Robot, rng: np.random.Generator) -> Array:
         R, J = R @ body.rotation, J.copy()
         J[3:] += np.cross(J[:3].T, position - origin).T
         for joint in body.joints:
-            at, position, R = _move(joint, at, position, R, J, M, rng)
+            size = DEGREES[joint.kind]
+            M[range(at, at + size), range(at, at + size)] += joint.armature
+            position, R = _move(joint, position, R, J, J[:, at : at + size], rng)
+            at += size
         poses[body.name] = position, R, J
         arm = R @ body.centre
         shift = J[3:] + np.cross(J[:3].T, arm).T
@@ -294,23 +291,19 @@ def mass_matrix(robot: Robot, rng: np.random.Generator) -> Array:
 
 
 def _move(
-    joint: Joint, at: int, position: Array, R: Array, J: Array, M: Array, rng: np.random.Generator
-) -> tuple[int, Array, Array]:
-    """Move a joint at random and write its columns of J; the next column, position and rotation."""
+    joint: Joint, position: Array, R: Array, J: Array, own: Array, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """Move a joint at random and write its own columns of J; position and rotation behind it."""
     if joint.kind in ("hinge", "slide"):
         axis, value = R @ joint.axis, rng.uniform(-1, 1)
-        turns = joint.kind == "hinge"
-        step = np.zeros(3) if turns else value * axis
-        J[3:] += np.cross(J[:3].T, step).T
-        J[0 if turns else 3 : 3 if turns else 6, at] = axis
-        M[at, at] += joint.armature
-        turned = R @ Rotation.from_rotvec(value * joint.axis).as_matrix() if turns else R
-        return at + 1, position + step, turned
-    size = 3
-    if joint.kind == "free":
-        J[3:, at : at + 3] = np.eye(3)
-        at, size = at + 3, 6
+        if joint.kind == "hinge":
+            own[:3, 0] = axis
+            return position, R @ Rotation.from_rotvec(value * joint.axis).as_matrix()
+        J[3:] += np.cross(J[:3].T, value * axis).T
+        own[3:, 0] = axis
+        return position + value * axis, R
     turned = R @ Rotation.from_quat(rng.normal(size=4)).as_matrix()
-    J[:3, at : at + 3] = turned
-    M[range(at - size + 3, at + 3), range(at - size + 3, at + 3)] += joint.armature
-    return at + 3, position, turned
+    own[:3, -3:] = turned
+    if joint.kind == "free":
+        own[3:, :3] = np.eye(3)
+    return position, turned

@@ -5,7 +5,7 @@ Rotations (3, 3) turn axes of a body into those of its parent.
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from servonode.arrays import Array
@@ -13,6 +13,7 @@ from servonode.plants.servos import Servo
 
 Range = tuple[float, float]
 Numbers = float | Mapping[str, float] | None  # of all wheels, or by their names
+DEGREES = {"hinge": 1, "slide": 1, "ball": 3, "free": 6}  # of freedom, of a joint of each kind
 WRENCH = ("x", "y", "z", "rx", "ry", "rz")  # what a gear of six numbers is: force, torque
 
 
@@ -144,7 +145,7 @@ class Robot:
     loops: tuple[Loop, ...] = ()
     frames: tuple[Frame, ...] = ()
     meshes: tuple[tuple[str, str], ...] = ()  # name of a body or frame, file
-    radii: tuple[tuple[str, float], ...] = ()  # name of a body with a round shape [m]
+    radii: Mapping[str, float] = field(default_factory=dict)  # of bodies with a round shape, by their names [m]
     dropped: tuple[str, ...] = ()
     motorless: bool = False  # whether its format knows no motors, as URDF; the actuators are one of each joint then
 

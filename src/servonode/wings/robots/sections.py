@@ -32,10 +32,7 @@ class RobotKeys(AddedSection, frozen=True):
         key("how the root link of a URDF moves: not, freely, or in the plane; an MJCF file says so itself"),
     ] = "fixed"
     ignore: Annotated[list[Ignored], key("the kinds of elements to leave out although they change the motion")] = []
-    wheels: Annotated[
-        dict[str, str],
-        key("the wheels that roll without slipping, each name with its joint"),
-    ] = {}
+    wheels: Annotated[dict[str, str], key("the wheels that roll without slipping, each name with its joint")] = {}
     radius: Annotated[
         float | dict[str, float] | None,
         key("the radius of the wheels, or of each by name (absent: that of its shape)", "m"),

@@ -6,6 +6,7 @@ fields are no part of a robot.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -54,11 +55,10 @@ def _with_visuals(mujoco: ModuleType, file: Path) -> Any:
 
     MuJoCo leaves out <visual> unless the file asks for it. The file is one, for it has been read before.
     """
-    root = ElementTree.parse(file).getroot()
-    extension = root.find("mujoco")
-    extension = ElementTree.SubElement(root, "mujoco") if extension is None else extension
-    compiler = extension.find("compiler")
-    compiler = ElementTree.SubElement(extension, "compiler") if compiler is None else compiler
+    root = compiler = ElementTree.parse(file).getroot()
+    for tag in ("mujoco", "compiler"):
+        found = compiler.find(tag)
+        compiler = ElementTree.SubElement(compiler, tag) if found is None else found
     compiler.set("discardvisual", "false")
     spec = mujoco.MjSpec.from_string(ElementTree.tostring(root, encoding="unicode"))
     touched = {each.parent.name for each in spec.geoms if each.contype}
@@ -87,9 +87,8 @@ def _read_meshes(mujoco: ModuleType, spec: Any, lines: list[str]) -> Iterator[tu
 def _read_mesh(mujoco: ModuleType, stated: Any) -> Solid:
     """A mesh as its geoms have it; raises ValueError."""
     alone = mujoco.MjSpec()
-    words = ("file", "scale", "refpos", "refquat", "uservert", "userface")
     mesh = alone.add_mesh(name="mesh", inertia=mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL)
-    for word in words:
+    for word in ("file", "scale", "refpos", "refquat", "uservert", "userface"):
         setattr(mesh, word, getattr(stated, word))
     alone.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_MESH, meshname="mesh", contype=0, conaffinity=0)
     model = alone.compile()
@@ -195,12 +194,10 @@ def _without_lines(triangles: Triangles) -> Triangles:
 
 
 def _joined(shapes: Sequence[Solid]) -> list[Solid]:
-    """One solid of each body."""
-    of: dict[str, list[Solid]] = {}
-    for each in shapes:
-        of.setdefault(each.frame, []).append(each)
+    """One solid of each body, whose shapes follow one another."""
     found = []
-    for body, parts in of.items():
+    for body, group in groupby(shapes, lambda each: each.frame):
+        parts = list(group)
         ends = np.cumsum([0, *(len(each.points) for each in parts)])
         triangles = [each.triangles + end for each, end in zip(parts, ends, strict=False)]
         found.append(Solid(body, np.concatenate([each.points for each in parts]), np.concatenate(triangles)))

@@ -3,6 +3,7 @@
 import builtins
 import json
 import keyword
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from servonode.mechanics import links
 from servonode.mechanics.description import Quantity
 from servonode.mechanics.model import Model
 from servonode.mechanics.straight_line import auxiliaries_of
-from servonode.mechanics.symbols import Body, Condition, Constraint, Coordinate, Named, Parameter
+from servonode.mechanics.symbols import Body, Condition, Constraint, Coordinate, Input, Named, Parameter
 
 Expr = Any
 COLUMNS = 120
@@ -91,16 +92,16 @@ class _Writer:
     def text(self) -> str:
         """The whole file."""
         body = "\n".join(f"    {laid_out(each, 4)}" if each else "" for each in self._statements())
-        words = set(_words(body))
+        words = set(re.findall(r"\w+", body))
         of_sympy = [each for each in _SYMPY.split() if f"{each}(" in body and each in words]
         imports = [f"from sympy import {', '.join(of_sympy)}\n"] if of_sympy else []
         names = Group("from servonode.mechanics import (", [each for each in _MECHANICS.split() if each in words])
         line = str(names._replace(head=names.head[:-1], tail=""))
         imports.append(f"{line if len(line) <= COLUMNS else laid_out(names, 0)}\n")
-        what = f"{self.name}: the machine of the robot's file {_harmless(self.file)}"
-        heading = (
-            f'"""{what}.\n\nLengths are in m, angles in rad; a link\'s axes, centre and inertia are its own.\n"""\n\n'
-        )
+        file = re.sub(r"[^\w. -]", "_", self.file)  # as it may stand in a docstring
+        what = f"{self.name}: the machine of the robot's file {file}"
+        units = "Lengths are in m, angles in rad; a link's axes, centre and inertia are its own."
+        heading = f'"""{what}.\n\n{units}\n"""\n\n'
         function = f'def model() -> Model:\n    """The machine: {len(self.tree.links)} links."""\n{body}\n'
         return heading + "\n".join(imports) + "\n\n" + function
 
@@ -142,23 +143,18 @@ class _Writer:
     def _new(self, symbols: Iterable[Expr]) -> Iterator[Group]:
         """The statements of what is not yet written, of a vector as a whole."""
         for each in symbols:
-            if each in self._written or not isinstance(each, Named) or self._is_rate(each):
+            of_coordinate = getattr(each, "of", None) is not None  # a velocity without a statement of its own
+            if each in self._written or not isinstance(each, Named) or of_coordinate:
                 continue
             vector = [entry for entry in self.texts if each.vector and getattr(entry, "vector", None) == each.vector]
             self._written |= {each, *vector}
             yield self._vector(vector) if vector else self._symbol(each)
 
-    def _is_rate(self, symbol: Named) -> bool:
-        """Whether it is the velocity of a coordinate, which has no statement of its own."""
-        return getattr(symbol, "of", None) is not None
-
     def _symbol(self, each: Named) -> Group:
         """The statement of a scalar."""
-        word = type(each).__name__.lower()
+        word = "input_" if isinstance(each, Input) else type(each).__name__.lower()
         default = "default" if isinstance(each, Parameter) else "start"
-        return Group(
-            f"{self.texts[each]} = {'input_' if word == 'input' else word}(", _quantity(each.quantity, default)
-        )
+        return Group(f"{self.texts[each]} = {word}(", _quantity(each.quantity, default))
 
     def _vector(self, entries: Sequence[Any]) -> Group:
         first = entries[0]
@@ -214,12 +210,16 @@ class _Writer:
         if model.forces:
             yield Group("forces=[", [f"({self._print(force)}, {self._print(on)})" for force, on in model.forces], "]")
         yield Group("inputs={", [f"{self.texts[u]}: {self._print(on)}" for u, on in model.inputs.items()], "}")
-        yield from self._held()
+        if model.constraints:
+            yield Group("constraints=[", [self.texts[each.multiplier] for each in model.constraints], "]")
+        if isinstance(model.independent, Mapping):
+            pairs = [f"{self.texts[v]}: {self._print(rate)}" for v, rate in model.independent.items()]
+            yield Group("independent={", pairs, "}")
+        elif model.independent:
+            yield Group("independent=[", [self.texts[each] for each in model.independent], "]")
         for word in ("warnings", "faults"):
-            if found := [
-                self._condition(each) for each in getattr(model, word) if each.requirement.name != "dead_point"
-            ]:
-                yield Group(f"{word}=[", found, "]")
+            if stated := [each for each in getattr(model, word) if each.requirement.name != "dead_point"]:
+                yield Group(f"{word}=[", list(map(self._condition, stated)), "]")
         if model.notes:
             yield Group("notes=[", list(map(_quoted, model.notes)), "]")
 
@@ -229,16 +229,6 @@ class _Writer:
         words = words if len(each.velocity) else ("inertia", "angular_velocity", each.inertia[0], each.angular_velocity)
         of, motion, size, rates = words
         return Group("body(", [_quoted(each.name), f"{of}={self._print(size)}", f"{motion}=[{self._print(rates[0])}]"])
-
-    def _held(self) -> Iterator[str | Group]:
-        """What closes loops or rolls, and the velocities that remain."""
-        if self.model.constraints:
-            yield Group("constraints=[", [self.texts[each.multiplier] for each in self.model.constraints], "]")
-        if isinstance(self.model.independent, Mapping):
-            pairs = [f"{self.texts[v]}: {self._print(rate)}" for v, rate in self.model.independent.items()]
-            yield Group("independent={", pairs, "}")
-        elif self.model.independent:
-            yield Group("independent=[", [self.texts[each] for each in self.model.independent], "]")
 
     def _constraint(self, each: Constraint) -> Group:
         name, description, unit = _quantity(each.quantity, "default")[:3]
@@ -282,12 +272,3 @@ def _tuple(texts: Iterable[str]) -> str:
 
 def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
-
-
-def _harmless(name: str) -> str:
-    """A file's name as it may stand in a docstring."""
-    return "".join(each if each.isalnum() or each in "._- " else "_" for each in name)
-
-
-def _words(text: str) -> list[str]:
-    return "".join(each if each.isalnum() or each == "_" else " " for each in text).split()

@@ -4,7 +4,7 @@ MuJoCo refuses or rounds what may be right once parts that are fixed to one anot
 inertias of shapes alone.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from servonode.wings.robots.file_text import RobotError
 from servonode.wings.robots.inertia import Inertia, rotation_of
-from servonode.wings.robots.unsupported import remove_shapes
+from servonode.wings.robots.unsupported import SHAPES, remove
 
 
 def take_inertias(mujoco: ModuleType, spec: Any, name: str, by_shapes: bool) -> dict[str, Inertia]:
@@ -31,7 +31,7 @@ def take_inertias(mujoco: ModuleType, spec: Any, name: str, by_shapes: bool) -> 
         found |= _of_shapes(mujoco, spec, name)
     mass, wanted = sum(each.mass for each in found.values()), spec.compiler.settotalmass
     scale = wanted / mass if wanted > 0 and mass > 0 else 1.0
-    remove_shapes(spec)
+    remove(spec, SHAPES)
     make_units(mujoco, spec, spec.bodies[1:])
     found = {key: Inertia(scale * each.mass, each.centre, scale * each.inertia) for key, each in found.items()}
     _set_springs(spec, found)
@@ -108,17 +108,19 @@ def _of_shapes(mujoco: ModuleType, spec: Any, name: str) -> dict[str, Inertia]:
         return {}
     shaped = spec.copy()
     for each in list(shaped.geoms):
-        each.material = ""
         if each.parent.name not in names or each.meshname or each.hfieldname:  # heavy ones have been refused
             shaped.delete(each)
-    remove_shapes(shaped, ("meshes", "hfields", "materials", "textures"))
+    remove(shaped, SHAPES[1:])
     make_units(mujoco, shaped, [each for each in shaped.bodies[1:] if each.name not in names])
     for each in shaped.bodies[1:]:
         if each.name in names:
             each.explicitinertial, each.mass, each.ipos = False, 0.0, [np.nan, 0, 0]
             each.inertia, each.fullinertia = np.zeros(3), [np.nan, 0, 0, 0, 0, 0]
-    found = shaped.compile()
-    return {each: _compiled(found.body(each)) for each in names}
+    model, found = shaped.compile(), dict[str, Inertia]()
+    for each in map(model.body, names):
+        own = Inertia(float(each.mass[0]), np.zeros(3), np.diag(each.inertia))
+        found[each.name] = own.placed(each.ipos, rotation_of(each.iquat))
+    return found
 
 
 def _by_shapes(mujoco: ModuleType, body: Any, name: str) -> bool:
@@ -131,7 +133,7 @@ def _by_shapes(mujoco: ModuleType, body: Any, name: str) -> bool:
     least, most = body.compiler.inertiagrouprange
     heavy = [each for each in body.geoms if each.mass != 0 and least <= each.group <= most]
     wanted = rule == rules.mjINERTIAFROMGEOM_TRUE or not body.explicitinertial
-    if rule == rules.mjINERTIAFROMGEOM_FALSE or not (heavy and wanted and _moves(body)):
+    if rule == rules.mjINERTIAFROMGEOM_FALSE or not (heavy and wanted and any(each.joints for each in _carriers(body))):
         return False
     if any(each.type in (mujoco.mjtGeom.mjGEOM_MESH, mujoco.mjtGeom.mjGEOM_SDF) for each in heavy):
         text = "has its inertia from a mesh, and meshes are not read; give it an <inertial>"
@@ -141,31 +143,20 @@ def _by_shapes(mujoco: ModuleType, body: Any, name: str) -> bool:
 
 def _check_fused(mujoco: ModuleType, spec: Any, name: str) -> None:
     """Refuse an <inertial> that MuJoCo drops for the shapes of bodies with which it fuses its own."""
-    fused: dict[str, list[Any]] = {}
+    fused, by_shapes = dict[str, list[Any]](), mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_TRUE
     for body in spec.bodies[1:]:
-        root = body
-        while root.name != "world" and not root.joints:
-            root = root.parent
-        fused.setdefault(root.name, []).append(body)
+        root = next((each.name for each in _carriers(body) if each.joints), "world")
+        fused.setdefault(root, []).append(body)
     for root, bodies in fused.items():
-        by_rule = any(
-            each.compiler.inertiafromgeom == mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_TRUE for each in bodies
-        )
+        by_rule = any(each.compiler.inertiafromgeom == by_shapes for each in bodies)
         bare = [each.name for each in bodies if each.explicitinertial and not each.geoms]
         if by_rule and bare and root != "world" and any(each.geoms for each in bodies):
             text = f'body "{bare[0]}": fusestatic with inertiafromgeom="true" drops its <inertial> for the shapes of'
             raise RobotError(f'{name}: {text} bodies that are fixed to it; give fusestatic="false"')
 
 
-def _moves(body: Any) -> bool:
-    """Whether there is a joint between a body and the ground."""
-    while body is not None and body.name != "world":
-        if body.joints:
-            return True
+def _carriers(body: Any) -> Iterator[Any]:
+    """A body and those that carry it, down to the ground."""
+    while body.name != "world":
+        yield body
         body = body.parent
-    return False
-
-
-def _compiled(body: Any) -> Inertia:
-    rotation = rotation_of(body.iquat)
-    return Inertia(float(body.mass[0]), np.array(body.ipos), rotation @ np.diag(body.inertia) @ rotation.T)

@@ -1,6 +1,6 @@
 """What of a robot's file has no counterpart in equations of motion: refused where it changes the motion, else named."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -11,7 +11,7 @@ from servonode.wings.robots.file_text import RobotError
 Finding = tuple[str, str]  # kind, one of `Ignored` of plants; element with what it does
 _SEEN = ("sensors", "keys", "tuples", "pairs", "excludes", "skins", "numerics", "texts", "lights", "cameras")
 _ACTING = ("actuators", "equalities", "tendons", "flexes")
-_SHAPES = ("geoms", "meshes", "hfields", "materials", "textures")
+SHAPES = ("geoms", "meshes", "hfields", "materials", "textures")
 
 
 def leave_out(mujoco: ModuleType, spec: Any, name: str, ignore: Collection[str]) -> list[str]:
@@ -30,37 +30,31 @@ def leave_out(mujoco: ModuleType, spec: Any, name: str, ignore: Collection[str])
         lines.append('contacts: left out; driver = "mujoco" has them')
     if any(each.mocap for each in spec.bodies):
         lines.append("mocap bodies: they stand still")
-    for word in _SEEN:
-        _delete(spec, getattr(spec, word))
+    remove(spec, _SEEN)
     return lines
 
 
-def remove_shapes(spec: Any, words: Sequence[str] = _SHAPES) -> None:
-    """Remove all that is seen or touched, and what belongs to it."""
-    for each in spec.sites:
+def remove(spec: Any, words: Iterable[str]) -> None:
+    """Remove the elements of these lists; what is left loses its material."""
+    for each in (*spec.geoms, *spec.sites):
         each.material = ""
     for word in words:
-        _delete(spec, getattr(spec, word))
+        for each in list(getattr(spec, word)):
+            spec.delete(each)
 
 
 def keep_shapes(spec: Any, names: Collection[str]) -> None:
     """Remove all but the bodies and the geoms of these names, which lose their materials."""
-    for each in (*spec.geoms, *spec.sites):
-        each.material = ""
-    for word in (*_SEEN, *_ACTING, *_SHAPES[1:]):
-        _delete(spec, getattr(spec, word))
-    _delete(spec, [each for each in spec.geoms if each.name not in names])
-
-
-def _delete(spec: Any, elements: Any) -> None:
-    for each in list(elements):
+    remove(spec, (*_SEEN, *_ACTING, *SHAPES[1:]))
+    for each in [each for each in spec.geoms if each.name not in names]:
         spec.delete(each)
 
 
 def _findings(mujoco: ModuleType, spec: Any, ignore: Collection[str]) -> Iterator[Finding]:
     """What changes the motion; it is removed, or made a plain motor, once it has been named."""
     yield from _of_surroundings(spec)
-    around = {each.name for each in spec.tendons if any(part.type in _shapes(mujoco) for part in each.path)}
+    round_ones = (mujoco.mjtWrap.mjWRAP_SPHERE, mujoco.mjtWrap.mjWRAP_CYLINDER)
+    around = {each.name for each in spec.tendons if any(part.type in round_ones for part in each.path)}
     for each in list(spec.actuators):
         yield from _of_actuator(mujoco, spec, each, around, ignore)
     kinds = mujoco.mjtEq
@@ -74,11 +68,6 @@ def _findings(mujoco: ModuleType, spec: Any, ignore: Collection[str]) -> Iterato
         yield from _of_tendon(spec, each, around, ignore)
     for each in spec.joints:
         yield from _of_joint(mujoco, each)
-
-
-def _shapes(mujoco: ModuleType) -> tuple[Any, ...]:
-    """What a tendon may run around."""
-    return mujoco.mjtWrap.mjWRAP_SPHERE, mujoco.mjtWrap.mjWRAP_CYLINDER
 
 
 def _of_tendon(spec: Any, tendon: Any, around: Collection[str], ignore: Collection[str]) -> Iterator[Finding]:

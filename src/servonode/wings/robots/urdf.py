@@ -10,6 +10,7 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 import sympy
+from scipy.spatial.transform import Rotation
 
 from servonode.arrays import Array
 from servonode.errors import StatementError
@@ -192,8 +193,6 @@ def _texts(numbers: Array) -> str:
 
 def angles(rotation: Array) -> Array:
     """Roll, pitch and yaw (3,) of a rotation (3, 3), as URDF has them: about the fixed x, then y, then z axis."""
-    from scipy.spatial.transform import Rotation
-
     if np.array_equal(rotation, np.eye(3)):
         return np.zeros(3)
     found: Array = Rotation.from_matrix(rotation).as_euler("xyz")

@@ -173,10 +173,9 @@ class _Reading:
         flat = next((each for each, radius in given.items() if not radius > 0), None)
         if flat is not None:
             self._refuse(f"that of {flat} is {given[flat]:g} m", "give one above 0", "radius")
-        shapes = dict(self.robot.radii)
-        of_shapes = {name: shapes[self.owners[joint].name] for name, joint in names.items()
-                     if self.owners[joint].name in shapes}  # fmt: skip
-        radii: dict[str, float] = {**of_shapes, **given}
+        shapes = {name: self.robot.radii.get(self.owners[joint].name) for name, joint in names.items()}
+        radii = {name: radius for name, radius in shapes.items() if radius is not None}
+        radii |= given
         ground = min((heights[name] - radius for name, radius in radii.items()), default=0.0)
         for name, height in heights.items():
             above = height - ground - radii.setdefault(name, height - ground)
@@ -387,10 +386,8 @@ def linkage(file: str, loop: Loop, wheels: Sequence[Wheel], urdf: bool) -> float
     if missed > LINKAGE:
         fitted = np.polynomial.Polynomial.fit(angles - from_, wanted - zero, 4).convert().coef
         remedy = "remove the <mimic>" if urdf else f'state polycoef="{" ".join(f"{each:.4g}" for each in fitted)}"'
-        text = (
-            f"with {loop.second} at {angles[at]:.3g} rad {loop.name} puts {loop.first} at {given[at]:.3g} rad, and only"
-        )
-        text += f" at {wanted[at]:.3g} rad its wheel does not slip"
+        text = f"with {loop.second} at {angles[at]:.3g} rad {loop.name} puts {loop.first} at {given[at]:.3g} rad"
+        text += f", and only at {wanted[at]:.3g} rad its wheel does not slip"
         raise RobotError(f"{file}: [plant.robot] wheels: {text}; {remedy}, or name its wheel in casters")
     return missed
 
