@@ -79,11 +79,8 @@ def prepared(robot: Robot, contacts: Contacts) -> Robot:
         raise RobotError(f"{robot.file.name}: {text} {', '.join(sorted(driven - base))}")
     following = {each.first for each in robot.loops if each.kind == "joint" and robot.motorless}  # by <mimic>
     kept = set(contacts.motors) or driven - base - following
-    motors = tuple(
-        each
-        for each in robot.actuators
-        if each.target in kept or (not contacts.motors and each.kind not in ("joint", "parent"))
-    )
+    others = () if contacts.motors else ("tendon", "site", "crank")
+    motors = tuple(each for each in robot.actuators if each.target in kept or each.kind in others)
     return _in_angles(replace(robot, actuators=motors), contacts)
 
 
@@ -128,10 +125,9 @@ def held(
             raise RobotError(f"{robot.file.name}: [plant.robot] {key}: {needed} names none; remove it or name some")
     wheels = wheels_of(robot, contacts.wheels, contacts.radius, contacts.rollers)
     missed = {each.name: linkage(robot.file.name, each, wheels, robot.motorless) for each in robot.loops if wheels}
-    linked = [
-        f"{name}: left out, the wheels steer alike to {gap:.2g} rad" for name, gap in missed.items() if gap is not None
-    ]
-    robot = replace(robot, loops=tuple(each for each in robot.loops if missed.get(each.name) is None))
+    gaps = {name: gap for name, gap in missed.items() if gap is not None}
+    linked = [f"{name}: left out, the wheels steer alike to {gap:.2g} rad" for name, gap in gaps.items()]
+    robot = replace(robot, loops=tuple(each for each in robot.loops if each.name not in gaps))
     rolled = rolling(wheels, robot.bodies[0], tree, coordinates) if wheels else Rolling()
     feet = tuple(feet_constraints(robot.file.name, contacts.feet, tree))
     constraints = (*loop_constraints(robot, tree, coordinates, lengths), *rolled.constraints, *feet)

@@ -43,7 +43,7 @@ class JointStates:
         self.begins: dict[str, float] = {}  # where joints that are watched begin to come to rest
         described = machine.description
         self._joints = named(robot, described.coordinates)
-        self._angles: dict[str, Array] = {}  # the last ones of joints that have them
+        self.angles: dict[str, Array] = {}  # yaw, pitch and roll (3,) at which each joint that has them was last
         known = {motion for each in self._joints for motion in each.motions}
         self._coordinates = [described.state_names.index(name) for name in described.coordinates]
         self._mixed = [name for name in described.velocities if name not in known and name not in described.first_order]
@@ -58,7 +58,7 @@ class JointStates:
             stated = [state[name] for name in each.coordinates]
             found = [by_name[name] for name in each.coordinates]
             if each.in_angles:
-                self._angles[each.joint] = angles = np.array(stated[-3:])
+                self.angles[each.joint] = angles = np.array(stated[-3:])
                 stated[-3:], found[-3:] = _quaternion(angles), to_spin(angles) @ found[-3:]
             elif len(found) > 1:
                 found[-4:] = _spin(np.array(stated[-4:]), np.array(found[-4:]))
@@ -83,10 +83,6 @@ class JointStates:
             found |= zip(each.motions, rates, strict=True)
         return {**found, **self._mixtures(joints, found)} if self._mixed else found
 
-    def angles(self, joint: str) -> Array:
-        """Yaw, pitch and roll (3,) at which a joint of three angles was last."""
-        return self._angles[joint]
-
     def extra(self, joints: Joints, parameters: Values) -> Values:  # noqa: ARG002
         """The places of joints that the machine does not have."""
         return {name: float(joints[name][0][0]) for name in self._watched}
@@ -107,14 +103,13 @@ class JointStates:
             rates |= zip(each.coordinates, moved, strict=True)
         wanted = np.array([rates[name] for name in described.coordinates]) - rest
         v = np.linalg.lstsq(np.array(columns).T - rest[:, None], wanted, rcond=None)[0]
-        return {
-            name: value for name, value in zip(described.velocities, v.tolist(), strict=True) if name in self._mixed
-        }
+        values = dict(zip(described.velocities, v.tolist(), strict=True))
+        return {name: values[name] for name in self._mixed}
 
     def _turned_on(self, joint: str, q: Array) -> Array:
         """The angles (3,) of a joint's quaternion that are next to its last ones."""
-        last = self._angles[joint]
-        self._angles[joint] = angles = last + np.remainder(_angles(q) - last + np.pi, 2 * np.pi) - np.pi
+        last = self.angles[joint]
+        self.angles[joint] = angles = last + np.remainder(_angles(q) - last + np.pi, 2 * np.pi) - np.pi
         return angles
 
     def _moved(self, state: Values) -> Array:

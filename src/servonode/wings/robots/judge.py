@@ -347,7 +347,7 @@ class _Judge:
             own = rows[joint.dofadr[0] :][: len(each.motions)]
             left = np.zeros(len(own))
             if each.in_angles:
-                angles, omega = self.states.angles(each.joint), self.data.qvel[joint.dofadr[0] :][: len(own)][-3:]
+                angles, omega = self.states.angles[each.joint], self.data.qvel[joint.dofadr[0] :][: len(own)][-3:]
                 E = to_spin(angles)
                 rates = np.linalg.solve(E, omega)
                 own[-3:] = np.linalg.solve(E, own[-3:])

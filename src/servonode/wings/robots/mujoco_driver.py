@@ -182,10 +182,8 @@ class PhysicalMotion(Motion):
             self.counts[f"command:{model.actuator(at[i]).name}"] += 1  # MuJoCo clips it
 
     def extra(self) -> Mapping[str, float]:
-        told = {
-            f"command_{self._model.actuator(i).name}": float(self._data.ctrl[self._model.actuator_ctrladr[i]])
-            for i in self._told
-        }
+        model, commands = self._model, self._data.ctrl
+        told = {f"command_{model.actuator(i).name}": float(commands[model.actuator_ctrladr[i]]) for i in self._told}
         return {**told, **self._physics.extra(self._joints, self._parameters)}
 
 
@@ -214,9 +212,8 @@ def _motion(context: DriverContext) -> Motion:
         from servonode.wings.robots.mujoco_robot import driven, robot_model
 
         model, joints, notes = robot_model(mujoco, robot, context)
-        return PhysicalMotion(
-            mujoco, model, joints, context, driven(model, context.machine.description.input_names), notes
-        )
+        drives = driven(model, context.machine.description.input_names)
+        return PhysicalMotion(mujoco, model, joints, context, drives, notes)
     assert physics is not None
     text = _mjcf(physics, context)
     try:

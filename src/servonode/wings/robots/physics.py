@@ -164,9 +164,8 @@ def _set_joints(spec: Any, robot: Robot, values: Values) -> None:
         for word in ("armature", "damping", "friction"):
             turn, slide = (values.get(f"{name}_{kind}{word}") for kind in ("", "slide_"))
             if slide is not None and slide != turn:
-                raise ValueError(
-                    f"{name}_slide_{word} and {name}_{word} differ, and have one number; give both the same"
-                )
+                text = f"{name}_slide_{word} and {name}_{word} differ, and have one number"
+                raise ValueError(f"{text}; give both the same")
         each.springdamper = [0, 0]  # whose numbers are those of `robot`
         _set_drives(each, stated, name, values)
         if stated.kind in ("hinge", "slide"):
@@ -195,9 +194,8 @@ def _set_tendons(spec: Any, robot: Robot, values: Values) -> None:
                     raise ValueError(f"{name}_{joint} is a number of the file in MuJoCo, {factor:g}; change it there")
             _set_drives(each, stated, name, values)
             sides = ("", "") if stated.rest[0] == stated.rest[1] else ("_lower", "_upper")
-            each.springlength = [
-                values.get(f"{name}_rest{side}", end) for side, end in zip(sides, stated.rest, strict=True)
-            ]
+            ends = zip(sides, stated.rest, strict=True)
+            each.springlength = [values.get(f"{name}_rest{side}", end) for side, end in ends]
 
 
 def _set_motors(mujoco: ModuleType, spec: Any, robot: Robot, values: Values, inputs: tuple[str, ...]) -> None:

@@ -57,9 +57,8 @@ def read(
         lines += leave_out(mujoco, spec, file.name, ignore)
         lines += fix_casters(mujoco, spec, casters, file.name)
         rollers = fix_rollers(mujoco, spec, rolling)
-        lines += [
-            f'joint "{name}": its wheel carries {len(own)} rollers, whose mass stays' for name, own in rollers.items()
-        ]
+        for name, own in rollers.items():
+            lines.append(f'joint "{name}": its wheel carries {len(own)} rollers, whose mass stays')
         inertias = take_inertias(mujoco, spec, file.name, text.format == "mjcf")
         compiled = spec.compile()
     except ValueError as error:

@@ -119,7 +119,8 @@ class _Writer:
         yield from self._new((*self.model.coordinates, *self.model.velocities, *self.model.parameters))
         yield from self._new(self.model.inputs)
         yield ""
-        frames = [self._frame(each) for each in self.tree.frames]
+        named = ((_quoted(each.name), _quoted(each.link), *self._placed(each)) for each in self.tree.frames)
+        frames = [Group("frame(", arguments) for arguments in named]
         gravity = [f"gravity={self._entries(self.tree.gravity)}"]
         more = [Group("frames=[", frames, "]")] if frames else []
         yield Group("tree_of_links = tree(", ["links", *gravity, *more])
@@ -173,9 +174,6 @@ class _Writer:
         rows = [self._entries(row) for row in each.inertia]
         arguments += [Group("inertia=(", rows)] if any(map(any, each.inertia)) else []
         return Group("link(", arguments)
-
-    def _frame(self, each: links.Frame) -> Group:
-        return Group("frame(", [_quoted(each.name), _quoted(each.link), *self._placed(each)])
 
     def _placed(self, each: links.Link | links.Frame) -> Iterator[Any]:
         if each.position != _ZERO:

@@ -160,12 +160,11 @@ class _Writer:
         model, tree = self._model, self._tree
         yield f"{model.description}; joints have the names of the machine's coordinates"
         armatures = [str(j.coordinates[0]) for j in tree.joints if sympy.sympify(j.armature) != 0]
+        apart = [q.name for q in model.coordinates if q not in tree.rates]
         rest = {
             "armature of joints": armatures,
             "constraints": [each.multiplier.name for each in model.constraints],
-            "coordinates that are no joint of the tree, such as of wheels": [
-                q.name for q in model.coordinates if q not in tree.rates
-            ],
+            "coordinates that are no joint of the tree, such as of wheels": apart,
         }
         yield from (f"left out: {what}: {', '.join(names)}" for what, names in rest.items() if names)
         if model.potential != 0 or model.forces:

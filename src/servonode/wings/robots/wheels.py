@@ -262,9 +262,8 @@ def rolling(wheels: list[Wheel], base: Body, tree: Tree, coordinates: Mapping[st
     leading, following = steering(wheels)
     constraints = [_steered(leading, each, coordinates) for each in following]
     parameters, kinetic, towards = list[Parameter](), sympy.Integer(0), None
-    ordered = (
-        [*leading, *(each for each in wheels if each not in leading)] if following else wheels
-    )  # what is implied last
+    # what is implied comes last
+    ordered = [*leading, *(each for each in wheels if each not in leading)] if following else wheels
     for wheel in ordered:
         theta, axis = coordinates[wheel.joint.name], sympy.Matrix([exact(each) for each in wheel.joint.axis])
         r = parameter(f"{wheel.name}_radius", f"radius of the wheel {wheel.name}", "m", default=wheel.radius, above=0)
@@ -360,11 +359,8 @@ def linkage(file: str, loop: Loop, wheels: Sequence[Wheel], urdf: bool) -> float
     Raises:
         RobotError: it is so much that they would slip.
     """
-    steered = {
-        each.axle.steering.name: each.axle
-        for each in wheels
-        if each.axle and each.axle.steering and each.rollers is None
-    }
+    axles = [each.axle for each in wheels if each.axle and each.rollers is None]
+    steered = {axle.steering.name: axle for axle in axles if axle.steering}
     leading = steering(wheels)[0]
     if loop.kind != "joint" or not {loop.first, loop.second} <= set(steered) or not leading:
         return None
