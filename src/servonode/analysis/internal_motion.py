@@ -64,17 +64,10 @@ class Linearised:
 
     @classmethod
     def of(
-        cls,
-        loop: ContinuousLoop,
-        time: float,
-        state: Array,
-        chosen: Numbers,
-        matrix: Array,
-        rates: Array,
-        vectors: Array,
-        **more: Any,
+        cls, loop: ContinuousLoop, time: float, state: Array, chosen: Numbers, matrix: Array, modes: Any, **more: Any
     ) -> Self:
-        """With these eigenvalues and eigenvectors; `chosen`: which of `loop.entries` parametrise it."""
+        """With these eigenvalues and eigenvectors, `modes`; `chosen`: which of `loop.entries` parametrise it."""
+        rates, vectors = modes
         order = np.argsort(-rates.real, kind="stable")
         return cls(
             time=time,
@@ -160,7 +153,7 @@ class InternalMotion:
             return None
         chosen, N = self._perturbations(C)
         matrix = (A @ N)[chosen]
-        return Linearised.of(self.loop, t, x, chosen, matrix, *np.linalg.eig(matrix))
+        return Linearised.of(self.loop, t, x, chosen, matrix, np.linalg.eig(matrix))
 
     def onto(self, t: float, x: Array) -> Array | None:
         """The state on the manifold next to x at time t; None: none is found."""
@@ -337,7 +330,7 @@ def orbit_near(free: InternalMotion, motion: Motion, period: float) -> Orbit | N
             multipliers, vectors = multipliers[order], vectors[:, order]
             rates = np.log(multipliers + SMALLEST) / period
             more = {"period": period, "multipliers": multipliers}
-            return Orbit.of(loop, 0.0, x, chosen, matrix, rates, vectors, **more)
+            return Orbit.of(loop, 0.0, x, chosen, matrix, (rates, vectors), **more)
         step = np.linalg.lstsq(np.eye(len(chosen)) - matrix, missed, rcond=None)[0]
         x = x.copy()
         x[loop.entries] += N @ step * min(1.0, LONGEST_STEP / max(float(np.abs(step).max()), RETURNED))

@@ -69,15 +69,6 @@ def _moved(machine: Machine) -> Iterator[str]:
                 yield q
 
 
-def _check_numbers(controller: Controller, law: ServoLaw) -> None:
-    """Refuse numbers of what the law does not keep."""
-    kept = [each.quantity.name for each in law.description.keeps]
-    if not kept and controller.keep:
-        text = f"program {law.description.name} keeps nothing whose numbers these could be; give the expression too"
-        raise KeyRefused(SECTION, next(iter(controller.keep)), text)
-    check_names(SECTION, controller.keep, kept)
-
-
 def with_keeping(
     law: ServoLaw, stated: Controller, timing: tuple[float, float], limits: tuple[float, ...], start: Array, y: Array
 ) -> ServoLaw:
@@ -89,7 +80,10 @@ def with_keeping(
         KeyRefused: a margin is above the value at the start, or is of what is not kept.
     """
     described, inputs, most = law.description, law.machine.description.inputs, np.array(limits)
-    _check_numbers(stated, law)
+    if not described.keeps and stated.keep:
+        text = f"program {described.name} keeps nothing whose numbers these could be; give the expression too"
+        raise KeyRefused(SECTION, next(iter(stated.keep)), text)
+    check_names(SECTION, stated.keep, [each.quantity.name for each in described.keeps])
     one_sided = [each for each in inputs if each.at_least is not None]
     if one_sided and not (described.limited or described.own):
         text = f"{one_sided[0].name} is at least {one_sided[0].at_least:g} {one_sided[0].unit}, which nothing would "

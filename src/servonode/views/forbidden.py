@@ -77,8 +77,9 @@ class Forbidden:
         states = np.tile(closed_loop.start, (STATES, 1))
         states[:, :n] += SPREAD * rng.uniform(-1, 1, (STATES, n))
         faces = [i for i, (_, degree) in enumerate(law.description.faces) if degree]
+        times = np.linspace(0.0, closed_loop.launch.duration_ns / 1e9, INSTANTS).tolist()
         with np.errstate(all="ignore"):
-            moving = self._moving(states[0])
+            moving = np.ptp([self._h(t, states[0]) for t in times], axis=0) != 0.0
             for names in view.trails.values():
                 self._find_pairs(faces, names, states)
             rest = [i for i in faces if i not in self._pairs and not moving[i]]
@@ -101,11 +102,6 @@ class Forbidden:
         rows = control.law.keep_rows(t, x, control.goal(t) if y is None else y)
         found: Array = rows[:, 0] + self._margins
         return found
-
-    def _moving(self, x: Array) -> Array:
-        times = np.linspace(0.0, self._loop.launch.duration_ns / 1e9, INSTANTS).tolist()
-        moving: Array = np.ptp([self._h(t, x) for t in times], axis=0) != 0.0
-        return moving
 
     def _find_pairs(self, faces: list[int], names: tuple[str, ...], states: Array) -> None:
         """The faces that depend on two states alone, those that a trail in the plane draws."""

@@ -293,11 +293,8 @@ class Feed:
     def _on_report(self, report: Report) -> None:
         values = {f"residual_{name}": value for name, value in report.residual.items()}
         if report.keeping is not UNSET:
-            values |= {
-                f"{word}_{name}": value
-                for word in ("margin", "active")
-                for name, value in getattr(report, word).items()
-            }
+            for word in ("margin", "active"):
+                values |= {f"{word}_{name}": value for name, value in getattr(report, word).items()}
             values["keeping"] = report.keeping
         values[TIMING["law"]] = 1e3 * report.compute_s
         if self._one_clock and report.re in self._sent:

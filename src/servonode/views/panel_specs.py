@@ -16,12 +16,8 @@ from servonode.views.symbols import mathtext, plain, titles, unit_text
 GOAL, INPUT, MARGIN, RESIDUAL, ESTIMATE, REST = range(6)
 MOST = 8  # axes of a picture that nobody chose, its views among them
 FEWEST = 3  # panels beside views, however many these are
-TIMING = {
-    "round trip": "timing_round_trip",
-    "lateness": "timing_lateness",
-    "law": "timing_law",
-    "age": "timing_age",
-}  # legend name -> column [ms]
+TIMES = "round trip", "lateness", "law", "age"
+TIMING = {name: f"timing_{name.replace(' ', '_')}" for name in TIMES}  # legend name -> column [ms]
 
 
 @dataclass(frozen=True)

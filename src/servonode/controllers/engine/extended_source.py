@@ -48,7 +48,7 @@ class Texts:
         _load_integrators(servo, extension, block, goal)
         self._atoms, self._bound = _shared(servo, extension), set[Expr]()
         block.lines += [f"    a = empty({len(self._atoms)})", "    atoms(t_, x, y, c, a)"]
-        self._known: dict[Key, str] = {}
+        self.known: dict[Key, str] = {}  # inputs and the integrators' rates, after `solve`
         self.free: list[str] = []  # the unknowns without what is kept
         self.kept: Kept | None = None
         self.W = [[self.text(each) for each in row] for row in extension.matrix()]
@@ -75,10 +75,10 @@ class Texts:
         if self.servo.keeping:
             self.free, self.kept = found, self._kept(found)
             found = self.kept.tau
-        self._known = dict(zip(self.extension.unknowns, found, strict=True))
+        self.known = dict(zip(self.extension.unknowns, found, strict=True))
         for key, held in reversed(self.extension.held.items()):  # a share is of what was held later, or never
-            shares = [("-", self.text(share), self._known[other]) for other, share in held.shares.items()]
-            self._known[key] = self.block.let(emit.combine(shares, self.text(held.value)))
+            shares = [("-", self.text(share), self.known[other]) for other, share in held.shares.items()]
+            self.known[key] = self.block.let(emit.combine(shares, self.text(held.value)))
         return condition, determinant
 
     def _kept(self, found: list[str]) -> Kept:
@@ -107,10 +107,6 @@ class Texts:
         entries = ([self.text(each) for each in row] for row in stated)
         row, response = (" + ".join(f"fabs({each})" for each in row) for row in entries)
         return self.block.let(f"({row})*({response})/fabs({self.W[0][0]})")
-
-    def value(self, key: Key) -> str:
-        """The text of an input, or of an integrator's rate, after `solve`."""
-        return self._known[key]
 
 
 def extended_functions(servo: Servo, extension: Extension, constants: Constants, goal: GoalLayout) -> list[str]:
@@ -147,7 +143,7 @@ def _atoms(servo: Servo, extension: Extension, constants: Constants, goal: GoalL
 def law_texts(texts: Texts) -> tuple[list[str], list[str], list[str], str, str]:
     """Inputs, f, f', the condition number and the determinant."""
     condition, determinant = texts.solve()
-    inputs = [texts.value(("input", k)) for k in range(len(texts.extension.motion.R))]
+    inputs = [texts.known["input", k] for k in range(len(texts.extension.motion.R))]
     chains = [each.derivatives for each in texts.extension.chains]
     f = [texts.text(each[0]) for each in chains]
     f_dot = [texts.text(each[1]) if len(each) > 1 else "0.0" for each in chains]
@@ -175,7 +171,7 @@ def _state_rates(servo: Servo, extension: Extension, constants: Constants, goal:
     texts = Texts(servo, extension, block, goal)
     texts.solve()
     rates = block.evaluate(servo.state_rates)
-    block.store("out", [*rates, *(texts.value(("rate", i)) for i in range(len(extension.integrators)))])
+    block.store("out", [*rates, *(texts.known["rate", i] for i in range(len(extension.integrators)))])
     return block.function(Signature.of(LawKernel, "state_rates"), "t")
 
 

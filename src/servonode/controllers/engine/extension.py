@@ -13,6 +13,7 @@ from typing import Any
 import sympy
 
 from servonode.controllers.engine.motion import ZERO, Motion
+from servonode.controllers.engine.resolution import Resolution
 from servonode.definitions.progress import doing
 from servonode.mechanics.description import Quantity, derivative_name
 from servonode.mechanics.evaluate import GenericPoints, rank
@@ -118,30 +119,23 @@ class Extension:
         return [[each.row.get(key, ZERO) for key in self.unknowns] for each in self.chains]
 
 
-def extend(
-    motion: Motion, f: Sequence[Expr], residuals: Sequence[Quantity], inputs: Sequence[Quantity], n_states: int
-) -> Extension:
-    """The extension of residuals f on a machine with as many inputs; `n_states`: of machine and program.
+def extend(motion: Motion, resolved: Resolution, f: Sequence[Expr]) -> Extension:
+    """The extension of a program's residuals f on a machine with as many inputs.
 
     Raises:
         Unreachable: no such extension exists.
     """
-    return _Structure(motion, f, residuals, inputs, n_states).found()
+    return _Structure(motion, resolved, f).found()
 
 
 class _Structure:
     """The structure algorithm: its steps, each a method, share the extension that they build."""
 
-    def __init__(
-        self,
-        motion: Motion,
-        f: Sequence[Expr],
-        residuals: Sequence[Quantity],
-        inputs: Sequence[Quantity],
-        n_states: int,
-    ) -> None:
+    def __init__(self, motion: Motion, resolved: Resolution, f: Sequence[Expr]) -> None:
+        model, program = resolved.model, resolved.program
         self.motion, self.line, self.points = motion, motion.line, GenericPoints(motion.line.definitions_of)
-        self.residuals, self.inputs, self.n_states = residuals, inputs, n_states
+        self.residuals, self.inputs = [e.quantity for e in program.residuals], [u.quantity for u in model.inputs]
+        self.n_states = len(model.state) + len(program.states)
         chains = [Chain([self.line.define(each)]) for each in f]
         self.it = Extension(motion, chains, [], {}, [])
         self._names: list[tuple[str, str, int]] = []  # of each integrator: name, unit and order of what it holds

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from math import comb
 from typing import Any
 
@@ -289,10 +290,7 @@ def _slack(servo: Servo, block: Block, row: FaceRow) -> str:
 
 def _folded(block: Block, word: str, texts: Sequence[str]) -> str:
     """The least or the largest of some texts."""
-    found = texts[0]
-    for each in texts[1:]:
-        found = block.let(f"{word}({found}, {each})")
-    return found
+    return reduce(lambda found, each: block.let(f"{word}({found}, {each})"), texts)
 
 
 def goal_rows(servo: Servo, block: Block, texts: Texts | None, damping: float) -> list[list[str]]:

@@ -310,8 +310,15 @@ class ServoLaw(Tabular):
 
     def explain(self, answer: Answer, remedy: str = "") -> str:
         """The sentence for an answer whose status is not good; `remedy`: what helps where W is singular."""
-        if answer.status > len(self.description.guards):
-            return self._violated(answer.status - len(self.description.guards) - 1, answer)
+        i = answer.status - len(self.description.guards) - 1
+        if i >= 0:
+            quantity = self.description.keeps[i].quantity
+            unit = f" {quantity.unit}".removesuffix(" 1")
+            text = f"keep {quantity.name}: {quantity.description} is {answer.margins[i]:.4g}{unit}, below 0 by more "
+            text += (
+                f"than its tolerance {self.kept[3, i]:.3g}; give it a margin, correct what the law assumes, or start "
+            )
+            return f"{text}where it is kept"
         if answer.status > 0:
             return self.description.guards[answer.status - 1].text
         if answer.status == YIELDED:
@@ -331,16 +338,6 @@ class ServoLaw(Tabular):
                 f"{them} here{f', {remedy}' if remedy else '; choose another program or another initial state'}"
             )
         return "the law gave an input that is not finite; check the parameters and the initial state"
-
-    def _violated(self, i: int, answer: Answer) -> str:
-        """The sentence for a keep that is violated."""
-        quantity, tolerance = self.description.keeps[i].quantity, self.kept[3, i]
-        unit = f" {quantity.unit}".removesuffix(" 1")
-        text = (
-            f"keep {quantity.name}: {quantity.description} is {answer.margins[i]:.4g}{unit}, below 0 by more than its "
-        )
-        text += f"tolerance {tolerance:.3g}; give it a margin, correct what the law assumes, or start where it is kept"
-        return text
 
     def _why_singular(self, answer: Answer) -> str:
         extension = self.description.extension

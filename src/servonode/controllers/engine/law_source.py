@@ -36,6 +36,7 @@ from servonode.controllers.engine.servo import Servo
 from servonode.definitions.progress import doing
 from servonode.errors import ModelError
 from servonode.mechanics import computed, emit
+from servonode.mechanics.description import ProgramDescription
 from servonode.mechanics.emit import Block, Constants
 from servonode.mechanics.kernels import Signature, sizes_text
 from servonode.mechanics.linear_solve import solves
@@ -65,7 +66,7 @@ def law_source(servo: Servo, damping: float = 0.0, integral: bool = False, weigh
         text = f"program {program.name}: its residuals have relative degrees {degrees}, for which there is no integral "
         raise ModelError(f"{text}action; leave integral out of [controller.gains]", program.place)
     description = describe_program(servo, damping, integral, weighted)
-    goal, answer = GoalLayout.of(description), AnswerLayout.of(description, len(model.inputs))
+    goal = GoalLayout.of(description)
     doing("deriving", "text of its functions")
     constants = extended_source.constants_of(servo, description.weighted)
     body = start_functions(servo, constants, goal)
@@ -82,7 +83,7 @@ def law_source(servo: Servo, damping: float = 0.0, integral: bool = False, weigh
     if found := splits(model, program):
         followed = [*(each.output for each in found), *(each.goal for each in found)]
         body.append(_values(servo, goal, "tracked", followed, constants, len(found)))
-    law = _law(servo, goal, answer, block, texts, damping, description.weighted)
+    law = _law(servo, description, goal, block, texts, damping)
     sizes = sizes_text(law_sizes(describe(model), description))
     solver = [solver_text(servo, damping > 0)] if servo.keeping else []
     shared = [*solves(*body, law), *computed.functions(model.tree, constants, *body, law)]
@@ -133,16 +134,10 @@ def _terms(block: Block, texts: Texts) -> str:
 
 
 def _law(
-    servo: Servo,
-    goal: GoalLayout,
-    answer: AnswerLayout,
-    block: Block,
-    texts: Texts | None,
-    damping: float,
-    weighted: bool,
+    servo: Servo, described: ProgramDescription, goal: GoalLayout, block: Block, texts: Texts | None, damping: float
 ) -> str:
     """Generated `law(t, x, y, c, K, out)`. texts: already in the block, of a program without extension and inputs."""
-    program = servo.program
+    program, answer = servo.program, AnswerLayout.of(described, len(servo.equations.model.inputs))
     guards = [servo.resolved(each.margin) for each in program.guards]
     scales: dict[Limit, str] = {}
     kept: Kept | None = None
@@ -160,7 +155,7 @@ def _law(
         f, f_dot, guard_texts, bounds = texts.f, texts.f_dot, texts.guards, texts.bounds
         integrals = [f"y[{i}]" for i in range(goal.integrals.start, goal.integrals.stop)]
         z = _wanted(servo, block, texts, integrals, scales)
-        shares = [1 / weight_symbol(each.name) for each in servo.equations.model.inputs] if weighted else []
+        shares = [1 / weight_symbol(each.name) for each in servo.equations.model.inputs] if described.weighted else []
         tau, condition, determinant = solved_inputs(block, servo, texts, z, damping, block.evaluate(shares))
     _limit_inputs(servo, block, tau, bounds, scales)
     inputs = tau

@@ -159,11 +159,10 @@ def _extension(equations: Equations, resolved: Resolution, rows: list[Row]) -> t
     determined = not completed and 0 < len(program.residuals) == len(model.inputs)  # by residuals alone
     if not determined or reached_at_once(equations, [row[2] for row in rows]):
         return None, ""
-    n_states = len(model.state) + len(program.states)
-    motion = Motion(equations, resolved, 2 * n_states)  # no chain of derivatives is longer
-    residuals, inputs = [each.quantity for each in program.residuals], [each.quantity for each in model.inputs]
+    orders = 2 * (len(model.state) + len(program.states))  # no chain of derivatives is longer
+    motion = Motion(equations, resolved, orders)
     try:
-        extension = extend(motion, [row[0] for row in rows], residuals, inputs, n_states)
+        extension = extend(motion, resolved, [row[0] for row in rows])
     except Unreachable as error:
         return None, str(error)
     if not extension.integrators and extension.relative_degrees == tuple(row[4] for row in rows):
@@ -263,11 +262,9 @@ def _check_names(equations: Equations, program: Program, limited: bool) -> None:
         if each.name in reserved:
             text = f"program {program.name}: the name {each.name!r} is servonode's own; rename it"
             raise ModelError(text, each.place)
-    limits = [each.quantity.name for each in program.limits]
-    keeps = [each.quantity.name for each in program.keep]
-    kinds: list[tuple[str, list[str], Sequence[Any]]] = [("residuals", residuals, program.residuals)]
-    kinds += [("limits", limits, program.limits), ("keeps", keeps, program.keep)]
-    for kind, taken, stated in kinds:
+    kinds: dict[str, Sequence[Any]] = {"residuals": program.residuals, "limits": program.limits, "keeps": program.keep}
+    for kind, stated in kinds.items():
+        taken = [each.quantity.name for each in stated]
         for row in stated:
             if taken.count(row.quantity.name) > 1:
                 text = f"program {program.name}: two {kind} are called {row.quantity.name!r}; rename one of them"
