@@ -372,10 +372,10 @@ def _constraint_rows(model: Model, rates: list[Expr]) -> tuple[Matrix, Matrix, M
 
 def _kinematics(model: Model) -> tuple[Matrix, Matrix]:
     """G (n_q, n_v) and g0 (n_q,) of q' = G v + g0."""
-    rows = []
+    rows, velocities = [], set(model.velocities)
     for q, rate in model.kinematics.items():
         row = gradient(rate, model.velocities)
-        if any(sympy.sympify(entry).free_symbols & set(model.velocities) for entry in row):
+        if any(sympy.sympify(entry).free_symbols & velocities for entry in row):
             text = f"machine {model.name}: the rate of {q.name} must be linear in the velocities, q' = G v + g0"
             raise ModelError(text, model.place_of_kinematics(q))
         strange = sorted(symbol.name for symbol in rate.free_symbols if isinstance(symbol, Rate))

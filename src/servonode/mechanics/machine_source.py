@@ -312,7 +312,7 @@ def _full(equations: Equations, constants: Constants) -> str:
     block = _with_rates(equations.model, constants)
     block.load("u", equations.model.inputs)
     n_q, n_c = len(equations.model.coordinates), len(equations.model.constraints)
-    S = sympy.Matrix(sympy.BlockMatrix([[equations.M, -equations.A.T], [equations.A, sympy.zeros(n_c)]]))
+    S = equations.M.row_join(-equations.A.T).col_join(equations.A.row_join(sympy.zeros(n_c)))
     y = [*(equations.B * equations.tau - equations.h), *equations.gamma]
     texts = block.evaluate([*S, *y])
     n = n_q + n_c
