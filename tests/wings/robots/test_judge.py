@@ -114,3 +114,12 @@ def test_a_crank_is_compared_within_its_reach(tmp_path: Path) -> None:
     )
     assert machine_of(file).description.input_names == ("m",)
     assert judge.judged(read(file), lambda: machine_of(file), {}) == ""
+
+
+def test_a_body_that_is_moved_by_hand_has_no_mass_in_the_machine(tmp_path: Path) -> None:
+    file = tmp_path / "held.xml"
+    file.write_text(
+        f'<mujoco><worldbody><body name="hand" mocap="true"><geom size="0.1" mass="0.4"/></body><body name="arm">'
+        f'<joint name="h" axis="0 1 0"/>{INERTIA}</body></worldbody></mujoco>'
+    )
+    assert judge.judged(read(file), lambda: machine_of(file), {}) == ""

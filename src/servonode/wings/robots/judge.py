@@ -212,7 +212,8 @@ class _Judge:
         gravity = 0.0 if model.opt.disableflags & NO_GRAVITY else float(np.linalg.norm(model.opt.gravity))
         yield "gravity", own.get("gravity", own.get("g", 0.0)), gravity
         masses = (own.get(f"{identifier(each.name)}_mass", 0.0) for each in self.robot.bodies)
-        yield "total mass", sum(masses), float(model.body_mass[model.body_weldid > 0].sum())
+        moved = model.body_dofnum[model.body_weldid] > 0  # by joints, not by hand as mocap bodies are
+        yield "total mass", sum(masses), float(model.body_mass[moved].sum())
         yield from self._ranges(x)
         if self.robot.motorless:
             yield from self._limits()
