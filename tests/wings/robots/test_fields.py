@@ -50,6 +50,7 @@ def test_what_changes_no_equations_is_named_in_one_line() -> None:
         "not read, for it changes no equations: solref and solimp of limits, friction and loops, steps and solver, "
         "wind and magnetic field"
     ]
+    assert unread_of("", 'user="1 2"', "", 'user="3"') == ["not read, for it changes no equations: user data"]
 
 
 @pytest.mark.parametrize(

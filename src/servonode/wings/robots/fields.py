@@ -112,7 +112,8 @@ def _changed(mujoco: ModuleType, model: Any) -> Iterator[tuple[str, int]]:
             if not prefix and not isinstance(value, np.ndarray):
                 continue
             rows, usual = np.atleast_1d(value), np.asarray(getattr(other, name))
-            default: Any = usual if prefix else usual[-1] if len(usual) else np.nan  # nothing of it has one
+            alike = prefix or (len(usual) and usual.shape[1:] == rows.shape[1:])
+            default: Any = usual if prefix else usual[-1] if alike else np.nan  # nothing of it has one
             if (apart := np.argwhere(rows != default)).size:
                 yield prefix + name, int(apart[0, 0])
     for name, known in FLAGS.items():
