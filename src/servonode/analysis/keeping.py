@@ -241,10 +241,8 @@ def _judge_edge(rows: Rows, face: int, states: Array, table: Array, found: Exami
     least = min(float(np.linalg.norm(rows.at(0.0, x)[face, 4:])) for x in edge)
     if least > VARIES * typical > 0.0:
         return
-    most, box = (
-        int(EVALUATIONS / (len(rows.degrees) * ITERATIONS * edge.shape[1])),
-        (edge.min(axis=0), edge.max(axis=0)),
-    )
+    most = int(EVALUATIONS / (len(rows.degrees) * ITERATIONS * edge.shape[1]))
+    box = edge.min(axis=0), edge.max(axis=0)
     looked = (_vanishing(rows, face, x, typical or 1.0, size, box) for x in edge[: most + 1])
     here = [x for x in looked if x is not None]
     if not here:
