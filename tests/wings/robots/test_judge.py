@@ -116,6 +116,15 @@ def test_a_crank_is_compared_within_its_reach(tmp_path: Path) -> None:
     assert judge.judged(read(file), lambda: machine_of(file), {}) == ""
 
 
+def test_a_weak_servo_is_pushed_within_what_mujoco_takes(tmp_path: Path) -> None:
+    file = tmp_path / "fin.xml"
+    file.write_text(
+        f'<mujoco><worldbody><body name="fin"><joint name="f" axis="0 1 0"/>{INERTIA}</body></worldbody><actuator>'
+        '<position name="p" joint="f" kp="5e-4" ctrlrange="-1 1"/></actuator></mujoco>'
+    )
+    assert judge.judged(read(file), lambda: machine_of(file), {}) == ""
+
+
 def test_a_body_that_is_moved_by_hand_has_no_mass_in_the_machine(tmp_path: Path) -> None:
     file = tmp_path / "held.xml"
     file.write_text(

@@ -220,16 +220,17 @@ class _Judge:
 
     def _ranges(self, x: Array) -> Iterator[Stated]:
         """The ranges of inputs, by how hard MuJoCo's motors push at most."""
+        gains = {each.name: abs(each.servo.gain) for each in self.robot.actuators if each.servo}
         for i, each in enumerate(self.machine.description.inputs):
-            forces = []
-            for model, u in ((self.model, 1.0), (self.clamped, -ENDLESS), (self.clamped, ENDLESS)):
+            forces, endless = [], ENDLESS * min(gains.get(each.name, 1.0), 1.0)  # MuJoCo takes no endless command
+            for model, u in ((self.model, 1.0), (self.clamped, -endless), (self.clamped, endless)):
                 self._place(x, u * np.eye(self.machine.n_inputs)[i])
                 self.mujoco.mj_forward(model, self.data)
                 forces.append(self.data.qfrc_actuator.copy())
             moved = np.abs(forces[0]) > SMALL * np.abs(forces[0]).max()
             low, high = (float(np.abs(force[moved] / forces[0][moved]).min()) for force in forces[1:])
             most = min(low or high, high)
-            yield f'range of input "{each.name}"', each.limit, most if most < ENDLESS / 2 else None
+            yield f'range of input "{each.name}"', each.limit, most if most < endless / 2 else None
             yield f'lower end of input "{each.name}"', each.at_least, None if low else 0.0
 
     def _limits(self) -> Iterator[Stated]:
