@@ -221,7 +221,12 @@ def test_a_loop_without_effects_has_none_of_their_operations() -> None:
     perfect, imperfect = (loop_source._source(closed_loop, closed_loop.control.law, each) for each in (False, True))
     effects = {"measure", "drives", "decide", "accept"}
     called = [
-        {each.name for function in parse(text, cache.text_of).own for each in ir.calls(function.body)}
+        {
+            each.function.name
+            for own in parse(text, cache.text_of).own
+            for each in own.called
+            if isinstance(each, ir.Called)
+        }
         for text in (perfect, imperfect)
     ]
     assert not effects & called[0]
