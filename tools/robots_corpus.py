@@ -317,7 +317,7 @@ def counts(results: dict[str, Result]) -> list[str]:
         f"* MuJoCo does not compile {len(rest)}; {refused} are refused in one line, {len(rest) - refused} are read:",
         "  inertias are judged where parts are joined, links that joints of others move need none of their own, shapes",
         "  need no size, and what is only seen no texture. `check` says of each that MuJoCo does not compare it.",
-        f"* {derived} of the {len(read)} that load were derived, the others read and their mass matrices compared. The",
+        f"* {derived} of the {len(read)} that load were derived, of the others only mass matrices were compared. The",
         f"  accelerations of {len(misses)} were compared with MuJoCo's: they differ by {most:.0e} of the largest or",
         f"  less. {slow} files took more than {MOST_SECONDS:g} s.",
     ]

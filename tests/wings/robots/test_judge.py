@@ -120,7 +120,7 @@ def test_a_weak_servo_is_pushed_within_what_mujoco_takes(tmp_path: Path) -> None
     file = tmp_path / "fin.xml"
     file.write_text(
         f'<mujoco><worldbody><body name="fin"><joint name="f" axis="0 1 0"/>{INERTIA}</body></worldbody><actuator>'
-        '<position name="p" joint="f" kp="5e-4" ctrlrange="-1 1"/></actuator></mujoco>'
+        '<position name="f" joint="f" kp="5e-4" ctrlrange="-1 1"/></actuator></mujoco>'
     )
     assert judge.judged(read(file), lambda: machine_of(file), {}) == ""
 

@@ -220,9 +220,11 @@ class _Judge:
 
     def _ranges(self, x: Array) -> Iterator[Stated]:
         """The ranges of inputs, by how hard MuJoCo's motors push at most."""
-        gains = {each.name: abs(each.servo.gain) for each in self.robot.actuators if each.servo}
+        servos = [(self.model.actuator(each.name).id, each.servo) for each in self.robot.actuators if each.servo]
+        gains = {int(self.model.actuator_ctrladr[i]): abs(servo.gain) for i, servo in servos}
         for i, each in enumerate(self.machine.description.inputs):
-            forces, endless = [], ENDLESS * min(gains.get(each.name, 1.0), 1.0)  # MuJoCo takes no endless command
+            forces, gain = [], gains.get(self.drives[each.name], 1.0)
+            endless = ENDLESS * min(gain, 1.0)  # for MuJoCo takes no endless command
             for model, u in ((self.model, 1.0), (self.clamped, -endless), (self.clamped, endless)):
                 self._place(x, u * np.eye(self.machine.n_inputs)[i])
                 self.mujoco.mj_forward(model, self.data)
