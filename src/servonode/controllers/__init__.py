@@ -16,7 +16,6 @@ from servonode.controllers.own.view import PlantView
 from servonode.definitions import cache
 from servonode.definitions.references import Definition, FunctionDefinition, Option, find
 from servonode.errors import ModelError, did_you_mean
-from servonode.kernels.library import functions_of
 from servonode.mechanics.derivation import derivation
 from servonode.mechanics.description import ProgramDescription
 from servonode.mechanics.machine import Machine
@@ -245,8 +244,7 @@ def load_law(
     stated += [msgspec.json.encode(keeping).decode()] if keeping != NOTHING else []
     key = cache.key_of("law", machine_key, program.digest(build_model, options), derivation, *stated)
     numbers = isinstance(program, InlineProgram) or cache.has_numbers(machine.kernel.__name__)
-    what = f"the law of program {program.name}"
-    kernel, description = cache.load(key, build, what, numbers, functions_of("tree"))
+    kernel, description = cache.load(key, build, f"the law of program {program.name}", numbers)
     decoded = msgspec.json.decode(description, type=ProgramDescription)
     return ServoLaw(decoded, cast(LawKernel, kernel), machine, parameters)
 

@@ -251,6 +251,7 @@ def _no_collections() -> Iterator[None]:
 
 def _compiled(build: Build, what: str, numbers: bool, later: Sequence[str]) -> Compiled:
     from servonode.kernels.build import built
+    from servonode.kernels.library import functions_of
 
     with reported(f"deriving and compiling {what}, once"), progress_of(what), _no_collections():
         begin = monotonic()
@@ -261,7 +262,8 @@ def _compiled(build: Build, what: str, numbers: bool, later: Sequence[str]) -> C
         def kept_code(ir: str, make: Callable[[], bytes]) -> bytes:
             return stored(code_key(ir), bytes, make)
 
-        code, contents = built(text, text_of, kept_code, numbers or _takes_numbers(text), later)
+        inner = (*later, *functions_of("tree"))  # which Python never calls
+        code, contents = built(text, text_of, kept_code, numbers or _takes_numbers(text), inner)
         times = f"derived in {derived - begin:.1f} s, {lines} lines compiled in {monotonic() - derived:.1f} s"
         done(f"{what}: {times}")
     return Compiled(text, description, code, contents)

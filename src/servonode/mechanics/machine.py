@@ -12,7 +12,6 @@ import numpy as np
 from servonode.arrays import Array
 from servonode.definitions import cache
 from servonode.errors import StatementError
-from servonode.kernels.library import functions_of
 from servonode.mechanics.derivation import derivation
 from servonode.mechanics.description import MachineDescription, Requirement, values_by_name
 from servonode.mechanics.integrate import steps_of, watch_of
@@ -409,8 +408,7 @@ def load_machine(
         ModelError: the model cannot be derived.
         ParameterError: a parameter is out of its bounds.
     """
-    later = (*LATER, *functions_of("tree"))
-    kernel, description = cache.load(key, lambda: _build(key, build_model), f"machine {name}".strip(), numbers, later)
+    kernel, description = cache.load(key, lambda: _build(key, build_model), f"machine {name}".strip(), numbers, LATER)
     decoded = msgspec.json.decode(description, type=MachineDescription)
     return Machine(decoded, cast(MachineKernel, kernel), parameters)
 

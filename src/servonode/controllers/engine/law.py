@@ -315,10 +315,8 @@ class ServoLaw(Tabular):
             quantity = self.description.keeps[i].quantity
             unit = f" {quantity.unit}".removesuffix(" 1")
             text = f"keep {quantity.name}: {quantity.description} is {answer.margins[i]:.4g}{unit}, below 0 by more "
-            text += (
-                f"than its tolerance {self.kept[3, i]:.3g}; give it a margin, correct what the law assumes, or start "
-            )
-            return f"{text}where it is kept"
+            text += f"than its tolerance {self.kept[3, i]:.3g}"
+            return f"{text}; give it a margin, correct what the law assumes, or start where it is kept"
         if answer.status > 0:
             return self.description.guards[answer.status - 1].text
         if answer.status == YIELDED:

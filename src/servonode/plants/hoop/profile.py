@@ -93,6 +93,11 @@ def _tanh(u: Jet) -> Jet:
     return u.through(t, 1 - t * t, -2 * t * (1 - t * t))
 
 
+def _exp(u: Jet) -> Jet:
+    e = np.exp(u.value)
+    return u.through(e, e, e)
+
+
 def _atan2(u: Jet, w: Jet) -> Jet:
     a, b = u.value, w.value
     square = a * a + b * b
@@ -111,7 +116,7 @@ _FUNCTIONS: dict[str, Callable[..., Jet]] = {
     "cos": lambda u: u.through(np.cos(u.value), -np.sin(u.value), -np.cos(u.value)),
     "tan": _tan,
     "tanh": _tanh,
-    "exp": lambda u: u.through(np.exp(u.value), np.exp(u.value), np.exp(u.value)),
+    "exp": _exp,
     "sqrt": lambda u: _power(u, 0.5),
     "atan2": _atan2,
 }

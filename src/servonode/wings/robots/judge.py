@@ -145,8 +145,8 @@ class _Judge:
         self.mujoco, self.robot, self.machine = mujoco, robot, machine
         described = machine.description
         self.names, self.model, self.clamped = described.state_names, *_without_limits(mujoco, model)
-        servos = [model.actuator(each.name).id for each in robot.actuators if each.servo]
-        self.clamped.actuator_ctrllimited[servos] = 0  # whose input is their force
+        self.servos = {model.actuator(each.name).id: each.servo for each in robot.actuators if each.servo}
+        self.clamped.actuator_ctrllimited[list(self.servos)] = 0  # whose input is their force
         self.data, self.other = mujoco.MjData(self.model), mujoco.MjData(self.model)
         self.joints, self.states = joints_of(self.data, self.model), JointStates(robot, machine)
         self.named = named(robot, described.coordinates)
@@ -220,8 +220,7 @@ class _Judge:
 
     def _ranges(self, x: Array) -> Iterator[Stated]:
         """The ranges of inputs, by how hard MuJoCo's motors push at most."""
-        servos = [(self.model.actuator(each.name).id, each.servo) for each in self.robot.actuators if each.servo]
-        gains = {int(self.model.actuator_ctrladr[i]): abs(servo.gain) for i, servo in servos}
+        gains = {int(self.model.actuator_ctrladr[i]): abs(servo.gain) for i, servo in self.servos.items()}
         for i, each in enumerate(self.machine.description.inputs):
             forces, gain = [], gains.get(self.drives[each.name], 1.0)
             endless = ENDLESS * min(gain, 1.0)  # for MuJoCo takes no endless command
@@ -283,12 +282,10 @@ class _Judge:
         data.ctrl[:] = 0.0
         for name, value in zip(self.machine.description.input_names, u.tolist(), strict=True):
             data.ctrl[self.drives[name]] = value
-        servos = {each.name: each.servo for each in self.robot.actuators if each.servo}
-        if servos:
+        if self.servos:
             self.mujoco.mj_forward(model, data)
-        for name, servo in servos.items():
+        for i, servo in self.servos.items():
             length = servo.gear * sum(share * state[each] for each, share in servo.lengths)
-            i = model.actuator(name).id
             at = model.actuator_ctrladr[i]
             data.ctrl[at] = servo.command(data.ctrl[at], length, data.actuator_velocity[i])
         data.qfrc_applied[:] = -model.dof_frictionloss * np.tanh(data.qvel / self.smooth)
